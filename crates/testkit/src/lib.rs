@@ -1,11 +1,13 @@
 //! Shared code of the tests and benchmarks. A dev-dependency only: no program links it.
 //!
-//! In: a seed, the name of a test data file or of a fuzz target, a piece of work. Out: numbers, bytes, times. Must
-//! never know: files of a data directory, the network, the engine. Code under test does not produce its own test data.
+//! In: a seed, the name of a test data file or of a fuzz target, a piece of work. Out: numbers, bytes, times, and a
+//! running bitcoind. Must never know: files of a data directory, the engine. Code under test does not produce its own
+//! test data.
 //!
 //! `tests/it/tidy` checks the source tree itself: sizes, headers, references, layers.
 
 pub mod bench;
+pub mod bitcoind;
 #[cfg(feature = "blocks")]
 pub mod blocks;
 #[cfg(feature = "data")]

@@ -1,6 +1,6 @@
 //! ffwd and bitcoind on one data directory: each opens what the other left, checks it at level 4, and continues.
 
-use crate::bitcoind::{Bitcoind, CHECKS, copy, is_there, set, tables};
+use crate::bitcoind::{Bitcoind, CHECKS, copy, core_set, is_there, set, tables};
 use crate::run::run;
 use serde_json::Value;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn chain(directory: &Path, blocks: u32, utxos: u32, tail: u32) -> u64 {
 /// Starts bitcoind with all its checks, looks whether it finds this set, and ends it.
 fn core_finds(directory: &Path, want: &Value, row: &str) {
     let core = Bitcoind::start(directory, CHECKS);
-    assert_eq!(core.set(), *want, "{row}");
+    assert_eq!(core_set(&core), *want, "{row}");
     core.stop();
 }
 
@@ -48,9 +48,9 @@ fn ffwd_and_bitcoind_continue_from_each_other() {
     ffwd(&ours, "reindex");
     let want = set(&ours);
     let core = Bitcoind::start(&ours, CHECKS);
-    assert_eq!(core.set(), want, "a directory of ours");
+    assert_eq!(core_set(&core), want, "a directory of ours");
     core.generate(12);
-    let want = core.set();
+    let want = core_set(&core);
     core.stop();
     ours_finds(&ours, &want, "after a clean stop");
     core_finds(&ours, &want, "after our reindex");
@@ -65,7 +65,7 @@ fn ffwd_and_bitcoind_continue_from_each_other() {
     ffwd(&ours, "verify --level 4 --blocks 0");
     let peer = Bitcoind::start(&peers, &[]);
     peer.generate(20);
-    let want = peer.set();
+    let want = core_set(&peer);
     let got = ffwd(&ours, &format!("sync --connect 127.0.0.1:{} --exit-at-tip", peer.port));
     assert_eq!((&got["bestblock"], &got["height_start"]), (&want["bestblock"], &left["height"]), "{got}");
     assert_eq!(set(&ours), want, "after kill -9 and sync");
@@ -74,7 +74,7 @@ fn ffwd_and_bitcoind_continue_from_each_other() {
     // Killed again, and reindexed: blocks that the index never heard of are found in the files.
     let core = Bitcoind::start(&ours, &[]);
     core.generate(7);
-    let want = core.set();
+    let want = core_set(&core);
     core.kill();
     let got = ffwd(&ours, "reindex");
     assert_eq!(got["bestblock"], want["bestblock"], "{got}");
@@ -155,7 +155,7 @@ fn extended_chainstate_leaves_bitcoind_no_compaction() {
     for directory in ["chainstate", "blocks/index"].map(|name| core_made.join("regtest").join(name)) {
         let ours = tables(&directory);
         let core = Bitcoind::start(&core_made, CHECKS);
-        assert_eq!(core.set(), want);
+        assert_eq!(core_set(&core), want);
         // LevelDB compacts in the background as soon as it is open.
         std::thread::sleep(std::time::Duration::from_secs(1));
         let now = tables(&directory);

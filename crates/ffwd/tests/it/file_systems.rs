@@ -4,7 +4,7 @@
 //! Where the machine has no such namespaces, or no bindfs, a test says that it skips. Every kind on the simulated disk:
 //! `crates/node/tests/it/file_systems.rs`.
 
-use crate::bitcoind::{self, Bitcoind, CHECKS};
+use crate::bitcoind::{self, Bitcoind, CHECKS, core_set};
 use crate::run::{Ran, Running, command, run, start};
 use serde_json::Value;
 use std::fs;
@@ -398,7 +398,7 @@ fn bitcoind_opens_coins_that_were_put_into_place_file_by_file() {
     let after = bitcoind::tables(&elsewhere);
     assert!(after.iter().all(|name| !before.contains(name)), "{before:?} {after:?}");
     let core = Bitcoind::start(&directory, CHECKS);
-    assert_eq!(core.set()["hash_serialized_3"], chain.set);
+    assert_eq!(core_set(&core)["hash_serialized_3"], chain.set);
     // What ffwd sees beside it.
     let info = run(&directory, &format!("info {AT}")).good();
     assert_eq!(info["height"], chain.height, "{info}");
@@ -414,7 +414,7 @@ fn bitcoind_opens_coins_that_were_put_into_place_file_by_file() {
     run(&directory, &format!("verify --level 4 --blocks 0 {AT}")).good();
     run(&directory, &format!("reindex --chainstate-only {AT}")).good();
     let core = Bitcoind::start(&directory, CHECKS);
-    assert_eq!(core.set()["height"], chain.height + 3);
+    assert_eq!(core_set(&core)["height"], chain.height + 3);
     core.stop();
 }
 

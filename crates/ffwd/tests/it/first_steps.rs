@@ -3,7 +3,7 @@
 //! The reindex runs on a simulated disk that stops at one operation after another; each directory that is left is given to
 //! bitcoind. With SLOW=1 at every operation, else at some.
 
-use crate::bitcoind::{Bitcoind, CHECKS, copy, is_there};
+use crate::bitcoind::{Bitcoind, CHECKS, copy, core_set, is_there};
 use crate::run::{run, slow, start};
 use consensus::{Chain, Params};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
@@ -76,7 +76,7 @@ fn reindex_stopped_at_any_write_is_finished_by_bitcoind() {
     let made = tempfile::tempdir().unwrap();
     let core = Bitcoind::start(made.path(), &["-blocksxor=1"]);
     core.generate(110);
-    let want = core.set();
+    let want = core_set(&core);
     core.stop();
     let first = SimDisk::new(0);
     carry(&*real_disk(), made.path(), &first, Path::new(DIRECTORY));
@@ -98,7 +98,7 @@ fn reindex_stopped_at_any_write_is_finished_by_bitcoind() {
             carry(&left, Path::new(DIRECTORY), &*real_disk(), directory.path());
             let core = Bitcoind::start(directory.path(), &[]);
             core.wait_for(want["bestblock"].as_str().unwrap());
-            assert_eq!(core.set(), want, "{row}");
+            assert_eq!(core_set(&core), want, "{row}");
             core.stop();
         }
         if done {
@@ -146,7 +146,7 @@ fn killed_reindex_opens_in_bitcoind() {
             tried += 1;
             let core = Bitcoind::start(&directory, if step == 0 { CHECKS } else { &[] });
             core.wait_for(&tip);
-            assert_eq!(core.set(), want, "{row}, kill {step}");
+            assert_eq!(core_set(&core), want, "{row}, kill {step}");
             core.stop();
         }
         assert!(tried > 0, "{row}: no reindex had begun");
@@ -158,7 +158,7 @@ fn killed_reindex_opens_in_bitcoind() {
         assert_eq!(got["height"], height, "{got}");
         let core = Bitcoind::start(&directory, CHECKS);
         core.wait_for(&tip);
-        assert_eq!(core.set(), want, "stopped at {height}");
+        assert_eq!(core_set(&core), want, "stopped at {height}");
         core.stop();
     }
 }

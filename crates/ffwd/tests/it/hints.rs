@@ -1,6 +1,6 @@
 //! Hints by the command: made of a data directory, used by a pruned sync, whose data directory bitcoind takes up.
 
-use crate::bitcoind::{Bitcoind, copy, is_there};
+use crate::bitcoind::{Bitcoind, copy, core_set, is_there};
 use crate::run::{Running, run, start};
 use std::net::TcpListener;
 use std::path::Path;
@@ -73,7 +73,7 @@ fn a_pruned_sync_with_hints_leaves_what_bitcoind_goes_on_with() {
     );
     assert_eq!(core.tip(), tip);
     let wanted = go(&format!("coins info --datadir @/whole {ON} --hash hash_serialized_3")).good();
-    assert_eq!(core.set()["hash_serialized_3"], wanted["hash_serialized_3"]);
+    assert_eq!(core_set(&core)["hash_serialized_3"], wanted["hash_serialized_3"]);
     assert_eq!(core.rpc(&["verifychain", "4", "400"]), "true");
     // It goes on, and comes back.
     core.generate(3);

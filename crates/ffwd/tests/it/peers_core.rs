@@ -1,6 +1,6 @@
 //! Between two bitcoinds: ffwd syncs from one, follows it, and the other syncs from ffwd and follows that.
 
-use crate::bitcoind::{Bitcoind, is_there, set};
+use crate::bitcoind::{Bitcoind, core_set, is_there, set};
 use crate::run::{Running, run, start};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -56,7 +56,7 @@ fn between_two(v2: bool, options: &str) {
     assert_eq!(got["height"], 70, "{got}");
     let got = run(&half, &line("--exit-at-tip")).good();
     assert_eq!((got["height_start"].as_u64(), got["bestblock"].as_str()), (Some(70), Some(&*source.tip())), "{got}");
-    assert_eq!(set(&half), source.set(), "from half way");
+    assert_eq!(set(&half), core_set(&source), "from half way");
 
     let (mut follower, port) = follower(&ours, &source, &options);
     // bitcoind takes no blocks from a pruned peer before its own tip is of late: for this one the genesis block is.
@@ -73,12 +73,12 @@ fn between_two(v2: bool, options: &str) {
     source.rpc(&["generatetodescriptor", "22", "raw(52)"]);
     target.wait_for(&source.tip());
     assert_eq!(target.rpc(&["getblockcount"]), (BLOCKS + 3).to_string());
-    assert_eq!(target.set(), source.set());
+    assert_eq!(target.set(), core_set(&source));
 
     follower.signal("TERM");
     let ended = follower.ended();
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert_eq!(set(&ours), source.set());
+    assert_eq!(set(&ours), core_set(&source));
     target.stop();
     source.stop();
 }

@@ -1,6 +1,6 @@
 //! Pruned directories to and from bitcoind; and the real sizes, which take minutes.
 
-use crate::bitcoind::{Bitcoind, CHECKS, copy, is_there, set};
+use crate::bitcoind::{Bitcoind, CHECKS, copy, core_set, is_there, set};
 use crate::run::{run, slow, start};
 use consensus::{Chain, Params};
 use node::jobs::{self, SyncOptions};
@@ -44,7 +44,7 @@ fn made(options: &Options) -> Value {
     let whole = tempfile::tempdir().unwrap();
     let core = Bitcoind::start(whole.path(), &[]);
     core.generate(BLOCKS);
-    let want = core.set();
+    let want = core_set(&core);
     core.stop();
     let blocks = whole.path().join("regtest/blocks");
     let key = std::fs::read(blocks.join("xor.dat")).unwrap();
@@ -86,7 +86,7 @@ fn bitcoind_continues_from_our_pruned_directory() {
             set_reindexing(directory);
         }
         let core = Bitcoind::start(directory, &with_checks);
-        assert_eq!(core.set(), want, "{row}");
+        assert_eq!(core_set(&core), want, "{row}");
         let info = call(&core, &["getblockchaininfo"]);
         assert_eq!((&info["pruned"], &info["pruneheight"]), (&true.into(), &lowest.into()), "{row}: {info}");
         assert_eq!(core.rpc(&["verifychain", "4", "288"]), "true", "{row}");
@@ -100,7 +100,7 @@ fn bitcoind_continues_from_our_pruned_directory() {
     assert!(jobs::verify(&pruned, 4, 0, &|_| {}).unwrap().blocks >= 288);
     let want = set(directory);
     let core = Bitcoind::start(directory, &with_checks);
-    assert_eq!(core.set(), want);
+    assert_eq!(core_set(&core), want);
     core.stop();
 }
 
@@ -124,7 +124,7 @@ fn sync_continues_from_bitcoinds_pruned_directory() {
     core.stop();
     let peer = Bitcoind::start(&whole, &[]);
     peer.generate(30);
-    let want = peer.set();
+    let want = core_set(&peer);
     let sync = format!("sync --datadir @ --chain regtest --connect 127.0.0.1:{} --exit-at-tip --json", peer.port);
     let ran = run(&directory, &sync);
     assert!(ran.code == Some(1) && ran.err.contains(REFUSED), "{ran:?}");
@@ -136,7 +136,7 @@ fn sync_continues_from_bitcoinds_pruned_directory() {
         assert_eq!((&info["pruned"], &info["pruneheight"]), (&true.into(), &lowest), "{prune}: {info}");
     }
     let core = Bitcoind::start(&directory, &[CHECKS, &[PRUNED]].concat());
-    assert_eq!(core.set(), want);
+    assert_eq!(core_set(&core), want);
     core.stop();
 
     // A pruned node says that it is one.
@@ -230,7 +230,7 @@ fn disk_use_stays_near_the_prune_target() {
         assert_eq!(set(directory), want);
         if is_there() {
             let core = Bitcoind::start(directory, &[CHECKS, &[PRUNED, &format!("-assumevalid={tip}")]].concat());
-            assert_eq!(core.set(), want);
+            assert_eq!(core_set(&core), want);
             core.stop();
         }
     }

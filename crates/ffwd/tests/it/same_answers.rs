@@ -165,15 +165,15 @@ fn blocks_are_answered_as_by_bitcoind() {
     }
     // 206 is the tip.
     for height in (0..=206).step_by(if slow() { 1 } else { 103 }) {
-        let hash = result(core.rpc_port(), "getblockhash", &json!([height]));
-        let block = result(core.rpc_port(), "getblock", &json!([hash, 2]));
+        let hash = result(core.rpc_port, "getblockhash", &json!([height]));
+        let block = result(core.rpc_port, "getblock", &json!([hash, 2]));
         for (method, params) in calls(&block) {
-            let (ours, theirs) = (rpc(port, method, &params), rpc(core.rpc_port(), method, &params));
+            let (ours, theirs) = (rpc(port, method, &params), rpc(core.rpc_port, method, &params));
             assert_eq!(text(ours), text(theirs), "{method} {params}");
         }
         for path in paths(&block) {
             let get = |port| http(port, "GET", &format!("/rest/{path}"), "");
-            assert!(get(port) == get(core.rpc_port()), "{path}: {:?} instead of {:?}", get(port), get(core.rpc_port()));
+            assert!(get(port) == get(core.rpc_port), "{path}: {:?} instead of {:?}", get(port), get(core.rpc_port));
         }
     }
     let outputs = (1..=206).map(|height| {
@@ -182,7 +182,7 @@ fn blocks_are_answered_as_by_bitcoind() {
     });
     let outputs: Vec<Value> = outputs.collect();
     for (method, params) in about_spenders(&outputs) {
-        let (ours, theirs) = (rpc(port, method, &params), rpc(core.rpc_port(), method, &params));
+        let (ours, theirs) = (rpc(port, method, &params), rpc(core.rpc_port, method, &params));
         assert_eq!(text(ours), text(theirs), "{method} {params}");
     }
     let found = result(port, "gettxspendingprevout", &json!([outputs]));

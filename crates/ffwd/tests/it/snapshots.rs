@@ -1,6 +1,6 @@
 //! Snapshots by the command, and a half-validated data directory handed over between ffwd and bitcoind.
 
-use crate::bitcoind::{Bitcoind, copy, is_there, set};
+use crate::bitcoind::{Bitcoind, copy, core_set, is_there, set};
 use crate::run::{Running, command, run, start};
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -115,7 +115,7 @@ fn a_half_validated_data_directory_is_finished_by_the_other_program() {
     }
     core.stop();
     let core = Bitcoind::start(&ours, &["-checkblocks=0", "-checklevel=4", "-checkblockindex=1"]);
-    assert_eq!(core.set()["hash_serialized_3"], TIP_HASH);
+    assert_eq!(core_set(&core)["hash_serialized_3"], TIP_HASH);
     core.stop();
     assert!(!is_half(&ours));
     assert_eq!(set(&ours)["hash_serialized_3"], TIP_HASH);
@@ -132,7 +132,7 @@ fn a_half_validated_data_directory_is_finished_by_the_other_program() {
     assert_eq!(set(&theirs)["hash_serialized_3"], TIP_HASH);
     run(&theirs, &format!("verify {ON} --level 4 --blocks 0")).good();
     let core = Bitcoind::start(&theirs, &["-checkblocks=0", "-checklevel=4", "-checkblockindex=1"]);
-    assert_eq!(core.set()["hash_serialized_3"], TIP_HASH);
+    assert_eq!(core_set(&core)["hash_serialized_3"], TIP_HASH);
     core.stop();
     drop(server);
 }

@@ -1,7 +1,8 @@
 //! A data directory that is damaged: each damage is named, a repair ends with the right set, and no block is fetched that can
 //! be read. Damages are combined by seed; a repair is stopped at its operations, and goes on.
 //!
-//! `DOCTOR_RUNS=1000` plays more seeds; with `SLOW=1` every operation of a repair is a row. A run that fails says its seed.
+//! `DOCTOR_RUNS=1000` plays more seeds, from the one that `DOCTOR_FROM` names, and has bitcoind start on each repaired
+//! directory, where there is one; with `SLOW=1` every operation of a repair is a row. A run that fails says its seed.
 
 use crate::chain::{chain, file, hash_of, put};
 use crate::data_directory::{self, DATADIR};
@@ -19,6 +20,7 @@ use store::index::IndexChanges;
 use store::indexes::IndexDb;
 use store::{BlockTreeDb, FileInfo, IndexEntry, Layout, Status};
 use testkit::Rng;
+use testkit::bitcoind::{self, Bitcoind, CHECKS};
 
 pub(crate) const TIP: usize = 140;
 pub(crate) const PER_FILE: usize = 20;
@@ -220,7 +222,7 @@ pub(crate) fn check_whole(disk: &SimDisk, known: &Known, row: &str) {
     assert_eq!(set_of(disk), known.set, "{row}");
 }
 
-fn play(known: &Known, seed: u64) {
+fn play(known: &Known, seed: u64) -> SimDisk {
     let mut random = Rng::new(seed);
     let disk = known.whole();
     let count = 1 + random.below(3);
@@ -247,13 +249,51 @@ fn play(known: &Known, seed: u64) {
     let did: BTreeSet<usize> = asked.lock().unwrap().iter().map(|hash| known.heights[hash]).collect();
     assert!(did.is_subset(&may), "{row}: fetched {:?}", did.difference(&may).collect::<Vec<_>>());
     check_whole(&disk, known, &row);
+    disk
+}
+
+/// bitcoind starts on a copy of the directory, and finds the chain, its coins, blocks and undo data whole.
+fn check_with_bitcoind(disk: &SimDisk, known: &Known) {
+    let dir = tempfile::tempdir().unwrap();
+    write_out(disk, Path::new(DATADIR), dir.path());
+    let core = Bitcoind::start(dir.path(), CHECKS);
+    assert_eq!(core.tip(), hash_of(known.blocks.last().unwrap()).to_string());
+    let (_, hash) = jobs::set_info(&options(disk), SetHash::Serialized, &|_| ()).unwrap().hash.unwrap();
+    let set = core.rpc(&["gettxoutsetinfo"]);
+    assert!(set.contains(&hash.to_string()), "{hash} is not in {set}");
+    core.stop();
+}
+
+/// Copies a directory of a simulated disk to a real one.
+fn write_out(disk: &SimDisk, from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in disk.list(from).unwrap() {
+        let (from, to) = (from.join(&entry.name), to.join(&entry.name));
+        if entry.is_dir {
+            write_out(disk, &from, &to);
+        } else {
+            std::fs::write(to, read(disk, &from)).unwrap();
+        }
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().expect("a number"))
 }
 
 #[test]
 fn damages_are_named_and_mended_with_the_least_work() {
     let known = Known::new();
-    let runs = std::env::var("DOCTOR_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(RUNS);
-    (0..runs.max(DAMAGES as u64)).for_each(|seed| play(&known, seed));
+    let asked = number("DOCTOR_RUNS");
+    let from = number("DOCTOR_FROM").unwrap_or(0);
+    let with_bitcoind = asked.is_some() && bitcoind::is_there();
+    for seed in from..from + asked.unwrap_or(RUNS.max(DAMAGES as u64)) {
+        let disk = play(&known, seed);
+        if with_bitcoind {
+            println!("seed {seed}: bitcoind");
+            check_with_bitcoind(&disk, &known);
+        }
+    }
 }
 
 #[test]

@@ -1,79 +1,30 @@
-//! Directory to directory with a real bitcoind, where `BITCOIND_EXE` names one (bitcoin-cli lies beside it).
+//! Directory to directory with a real bitcoind, where there is one.
 
 use crate::common::regtest;
 use disk::{Disk, RealDisk};
 use primitives::{BlockHash, CoinKey};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::sync::Arc;
 use store::blockfiles::{BlockFiles, BlockWriter, Limits};
 use store::index::IndexChanges;
 use store::locks::DataDirLocks;
 use store::undofiles::{UndoFiles, UndoWriter, undo_record};
 use store::{BlockTreeDb, Chainstate, FaultKind, FileInfos, IndexEntry, Layout, Status, reindex, xor};
+use testkit::bitcoind::{self, Bitcoind, CHECKS};
 
-/// A running bitcoind; killed when dropped.
-struct Core {
-    child: Child,
-    cli: PathBuf,
-    dir: PathBuf,
+/// Starts bitcoind on `dir`, on no network; `None` where there is none.
+fn start(dir: &Path, options: &[&str]) -> Option<Bitcoind> {
+    bitcoind::is_there().then(|| Bitcoind::start(dir, options))
 }
 
-impl Drop for Core {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Core {
-    /// Starts on `dir`; `None`, with a line, where there is no bitcoind.
-    fn start(dir: &Path, args: &[&str]) -> Option<Core> {
-        let Some(exe) = std::env::var_os("BITCOIND_EXE").map(PathBuf::from) else {
-            println!("skipped: BITCOIND_EXE names no bitcoind");
-            return None;
-        };
-        let cli = exe.with_file_name("bitcoin-cli");
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        std::fs::write(dir.join("bitcoin.conf"), format!("regtest=1\n[regtest]\nrpcport={port}\n")).unwrap();
-        let child = Command::new(&exe)
-            .arg(format!("-datadir={}", dir.display()))
-            .args(["-listen=0", "-printtoconsole=0", "-dnsseed=0", "-fixedseeds=0"])
-            .args(args)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let core = Core { child, cli, dir: dir.to_path_buf() };
-        core.rpc(&["getblockcount"]);
-        Some(core)
-    }
-
-    fn rpc(&self, args: &[&str]) -> String {
-        let datadir = format!("-datadir={}", self.dir.display());
-        let out = Command::new(&self.cli).arg(datadir).args(["-rpcwait", "-rpcwaittimeout=60"]).args(args).output();
-        let out = out.unwrap();
-        assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
-        String::from_utf8(out.stdout).unwrap().trim().to_owned()
-    }
-
-    fn generate(&self, count: u32) {
-        self.rpc(&["generatetodescriptor", &count.to_string(), "raw(51)"]);
-    }
-
-    /// Best block, number of coins, hash of the set.
-    fn set(&self) -> (String, u64, String) {
-        let json = self.rpc(&["gettxoutsetinfo"]);
-        let field = |name: &str| {
-            let at = json.find(&format!("\"{name}\": ")).unwrap() + name.len() + 4;
-            json[at..].split([',', '\n']).next().unwrap().trim_matches('"').to_owned()
-        };
-        (field("bestblock"), field("txouts").parse().unwrap(), field("hash_serialized_3"))
-    }
-
-    fn stop(mut self) {
-        self.rpc(&["stop"]);
-        self.child.wait().unwrap();
-    }
+/// Best block, number of coins, hash of the set.
+fn set(core: &Bitcoind) -> (String, u64, String) {
+    let json = core.rpc(&["gettxoutsetinfo"]);
+    let field = |name: &str| {
+        let at = json.find(&format!("\"{name}\": ")).unwrap() + name.len() + 4;
+        json[at..].split([',', '\n']).next().unwrap().trim_matches('"').to_owned()
+    };
+    (field("bestblock"), field("txouts").parse().unwrap(), field("hash_serialized_3"))
 }
 
 /// Everything that a directory holds.
@@ -161,18 +112,16 @@ fn write(layout: &Layout, directory: &Directory) {
     chainstate.settle().unwrap();
 }
 
-const CHECKS: &[&str] = &["-checkblocks=0", "-checklevel=4", "-checkblockindex=1"];
-
 #[test]
 fn data_directory_round_trips_with_bitcoind() {
     let theirs = tempfile::tempdir().unwrap();
-    let Some(core) = Core::start(theirs.path(), &[]) else { return };
+    let Some(core) = start(theirs.path(), &[]) else { return };
     let layout = Layout::new(theirs.path(), "regtest", None);
     core.generate(120);
     let why = DataDirLocks::take(&*disk(), &layout).unwrap_err();
     assert_eq!(why.kind(), FaultKind::Locked);
-    assert!(why.to_string().contains(&format!("{} (b", core.child.id())), "the program is named: {why}");
-    let set = core.set();
+    assert!(why.to_string().contains(&format!("{} (b", core.id())), "the program is named: {why}");
+    let set = set(&core);
     core.stop();
     let directory = read(&layout);
     assert_eq!((directory.entries.len(), directory.coins.len() as u64), (121, set.1));
@@ -185,17 +134,17 @@ fn data_directory_round_trips_with_bitcoind() {
     let ours = tempfile::tempdir().unwrap();
     let layout = Layout::new(ours.path(), "regtest", None);
     write(&layout, &directory);
-    let core = Core::start(ours.path(), CHECKS).unwrap();
-    assert_eq!(core.set(), set);
+    let core = start(ours.path(), CHECKS).unwrap();
+    assert_eq!(set(&core), set);
     core.generate(30);
     assert_eq!(core.rpc(&["verifychain", "4", "0"]), "true");
-    drop(core);
+    core.kill();
     let killed = read(&layout);
     let best = killed.best.unwrap();
     assert!(killed.entries.iter().any(|entry| entry.hash == best), "after a kill the coins stand at a listed block");
-    let core = Core::start(ours.path(), CHECKS).unwrap();
+    let core = start(ours.path(), CHECKS).unwrap();
     core.generate(1);
-    let set = core.set();
+    let set = set(&core);
     core.stop();
     let directory = read(&layout);
     assert_eq!((directory.best, directory.coins.len() as u64), (BlockHash::from_display(&set.0), set.1));
@@ -205,9 +154,9 @@ fn data_directory_round_trips_with_bitcoind() {
 #[test]
 fn bitcoind_finishes_a_reindex_that_store_began() {
     let made = tempfile::tempdir().unwrap();
-    let Some(core) = Core::start(made.path(), &[]) else { return };
+    let Some(core) = start(made.path(), &[]) else { return };
     core.generate(50);
-    let set = core.set();
+    let set = set(&core);
     core.stop();
     let layout = Layout::new(made.path(), "regtest", None);
     let set_r = || {
@@ -228,14 +177,14 @@ fn bitcoind_finishes_a_reindex_that_store_began() {
             }
             _ => drop(reindex::begin(disk(), &layout, &[]).unwrap()),
         }
-        let core = Core::start(made.path(), &[]).unwrap();
+        let core = start(made.path(), &[]).unwrap();
         for _ in 0..300 {
-            if core.rpc(&["getbestblockhash"]) == set.0 {
+            if core.tip() == set.0 {
                 break;
             }
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
-        assert_eq!(core.set(), set, "{step}");
+        assert_eq!(set(&core), set, "{step}");
         core.stop();
         let directory = read(&layout);
         assert!(!BlockTreeDb::open(disk(), &layout).unwrap().is_reindexing().unwrap(), "{step}");
