@@ -18,7 +18,7 @@ fn start(dir: &Path, options: &[&str]) -> Option<Bitcoind> {
 }
 
 /// Best block, number of coins, hash of the set.
-fn set(core: &Bitcoind) -> (String, u64, String) {
+fn set_of(core: &Bitcoind) -> (String, u64, String) {
     let json = core.rpc(&["gettxoutsetinfo"]);
     let field = |name: &str| {
         let at = json.find(&format!("\"{name}\": ")).unwrap() + name.len() + 4;
@@ -121,7 +121,7 @@ fn data_directory_round_trips_with_bitcoind() {
     let why = DataDirLocks::take(&*disk(), &layout).unwrap_err();
     assert_eq!(why.kind(), FaultKind::Locked);
     assert!(why.to_string().contains(&format!("{} (b", core.id())), "the program is named: {why}");
-    let set = set(&core);
+    let set = set_of(&core);
     core.stop();
     let directory = read(&layout);
     assert_eq!((directory.entries.len(), directory.coins.len() as u64), (121, set.1));
@@ -135,7 +135,7 @@ fn data_directory_round_trips_with_bitcoind() {
     let layout = Layout::new(ours.path(), "regtest", None);
     write(&layout, &directory);
     let core = start(ours.path(), CHECKS).unwrap();
-    assert_eq!(set(&core), set);
+    assert_eq!(set_of(&core), set);
     core.generate(30);
     assert_eq!(core.rpc(&["verifychain", "4", "0"]), "true");
     core.kill();
@@ -144,7 +144,7 @@ fn data_directory_round_trips_with_bitcoind() {
     assert!(killed.entries.iter().any(|entry| entry.hash == best), "after a kill the coins stand at a listed block");
     let core = start(ours.path(), CHECKS).unwrap();
     core.generate(1);
-    let set = set(&core);
+    let set = set_of(&core);
     core.stop();
     let directory = read(&layout);
     assert_eq!((directory.best, directory.coins.len() as u64), (BlockHash::from_display(&set.0), set.1));
@@ -156,7 +156,7 @@ fn bitcoind_finishes_a_reindex_that_store_began() {
     let made = tempfile::tempdir().unwrap();
     let Some(core) = start(made.path(), &[]) else { return };
     core.generate(50);
-    let set = set(&core);
+    let set = set_of(&core);
     core.stop();
     let layout = Layout::new(made.path(), "regtest", None);
     let set_r = || {
@@ -184,7 +184,7 @@ fn bitcoind_finishes_a_reindex_that_store_began() {
             }
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
-        assert_eq!(set(&core), set, "{step}");
+        assert_eq!(set_of(&core), set, "{step}");
         core.stop();
         let directory = read(&layout);
         assert!(!BlockTreeDb::open(disk(), &layout).unwrap().is_reindexing().unwrap(), "{step}");
