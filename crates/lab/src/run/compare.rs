@@ -34,7 +34,7 @@ pub(super) fn cells(
         let base = baseline(plan, at);
         let compared = match base {
             Some(base) => compare(&cells[at], &cells[base]),
-            None => Err("the baseline does not do this work".to_owned()),
+            None => Err("the baseline does not do this work with these settings".to_owned()),
         };
         let to = base.map(|base| cells[base].cell.clone());
         let cell = &mut cells[at];
@@ -145,13 +145,17 @@ fn same_end(one: Ends<'_>, other: Ends<'_>) -> Result<(), String> {
 }
 
 /// The cell that this one is compared with: the baseline program's with the same work, chain and settings. If only the
-/// baseline ran this work and chain, its first cell of them.
+/// baseline ran this work and chain, its first cell of them. A work that the baseline does not do has its first program as
+/// baseline.
 fn baseline(plan: &Plan, at: usize) -> Option<usize> {
     let own = &plan.cells[at];
-    let alike = |other: &PlannedCell| other.work == own.work && other.chain == own.chain;
-    let is_alone = plan.cells.iter().filter(|other| alike(other)).all(|other| other.program == plan.baseline);
+    let alike = || plan.cells.iter().filter(|other| other.work == own.work && other.chain == own.chain);
+    let program =
+        if alike().any(|other| other.program == plan.baseline) { plan.baseline } else { alike().next()?.program };
+    let is_alone = alike().all(|other| other.program == program);
     plan.cells.iter().position(|other| {
-        other.program == plan.baseline && alike(other) && (is_alone || other.settings == own.settings)
+        (&other.work, &other.chain, other.program) == (&own.work, &own.chain, program)
+            && (is_alone || other.settings == own.settings)
     })
 }
 
@@ -322,6 +326,18 @@ mod tests {
         let width = 4.303 * 0.128_56;
         assert!((ffwd.ratio_low.unwrap() - 0.2 * f64::exp(-width)).abs() < 1e-4, "{:?}", ffwd.ratio_low);
         assert!((ffwd.ratio_high.unwrap() - 0.2 * f64::exp(width)).abs() < 1e-4, "{:?}", ffwd.ratio_high);
+    }
+
+    #[test]
+    fn work_that_the_baseline_does_not_do_is_compared_with_its_first_program() {
+        let plan = plan(
+            "programs = [\"core\"]\n[[program]]\nlabel = \"old\"\n[[work]]\nkind = \"reindex\"\nprograms = [\"old\", \"ffwd\"]\n",
+        );
+        let runs = [run("core rebuild", 1, 10.0), run("old reindex", 2, 4.0), run("ffwd reindex", 3, 2.0)];
+        let cells = report(&plan, &runs);
+        let to: Vec<_> = cells.iter().map(|cell| (cell.ratio, cell.ratio_to.as_deref().unwrap())).collect();
+        let want = [(Some(1.0), "core rebuild"), (Some(1.0), "old reindex"), (Some(0.5), "old reindex")];
+        assert_eq!(to, want);
     }
 
     #[test]
