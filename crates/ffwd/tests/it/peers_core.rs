@@ -73,7 +73,7 @@ fn between_two(v2: bool, options: &str) {
     source.rpc(&["generatetodescriptor", "22", "raw(52)"]);
     target.wait_for(&source.tip());
     assert_eq!(target.rpc(&["getblockcount"]), (BLOCKS + 3).to_string());
-    assert_eq!(target.set(), core_set(&source));
+    assert_eq!(core_set(&target), core_set(&source));
 
     follower.signal("TERM");
     let ended = follower.ended();
