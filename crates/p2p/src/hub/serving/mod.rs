@@ -172,7 +172,9 @@ impl Serving {
         }
         let is_set_next = blocks.is_empty() && asker.filters.is_none();
         if has_no_upload(cx, peer) && (is_set_next || has_old(cx, &blocks)) {
-            return Err(Reason::UploadLimit);
+            // What waits for this peer is sent, and counts, before it is refused more: the limit is reached then.
+            let is_owed = peer.transport.out_bytes() > 0 && !cx.upload.is_reached_for_old_blocks();
+            return if is_owed { Ok(()) } else { Err(Reason::UploadLimit) };
         }
         let asked = match (asker.filters, asker.sets.front(), &cx.config.utxo_sets) {
             _ if !blocks.is_empty() => Asked::Blocks(blocks),
@@ -330,8 +332,10 @@ mod tests {
     use super::*;
     use crate::chain::ChainView as _;
     use crate::peer::Kind;
-    use crate::sim::{Chain, made_on};
+    use crate::sim::{Chain, Made, made_on, mine};
+    use crate::upload_target::UploadTarget;
     use std::sync::Arc;
+    use std::time::Duration;
 
     fn served(count: usize) -> Arc<Chain> {
         Arc::new(Chain::having(&made_on(&Chain::new().best_header(), count, 1, 300)))
@@ -359,6 +363,51 @@ mod tests {
         serving.remove_peer(id);
         serving.served(&mut cx, id, Served::Blocks(vec![None])).unwrap();
         assert_eq!(serving.hearing(id), Hearing::Heard);
+    }
+
+    /// Core's feature_maxuploadtarget: old blocks requested below the upload target are sent, and the connection ends
+    /// when the target is reached, not before.
+    #[test]
+    fn old_blocks_below_the_upload_target_are_sent_before_the_connection_ends() {
+        let old = made_on(&Chain::new().best_header(), 1, 1, 300);
+        let start = Chain::having(&old).best_header();
+        let recent = mine(&start, b"recent", start.header.time() + OLD_BLOCK_S + 1);
+        let headers = vec![old.headers[0], recent];
+        let chain = Arc::new(Chain::having(&Made { headers, bodies: vec![old.bodies[0].clone(), b"recent".to_vec()] }));
+        let mut cx = context(&chain);
+        let id = add_peer(&mut cx, Kind::Inbound);
+        let mut serving = Serving::new(BufferPool::default());
+        serving.add_peer(id);
+        // A day's blocks of maximum size are reserved for new blocks. The rest is for one answer and a part of another.
+        let waits = |cx: &Context| cx.peers[&id].transport.out_bytes();
+        let sent = |cx: &mut Context, bytes: usize| {
+            cx.peers.get_mut(&id).expect("it stays").transport.sent(bytes);
+            cx.upload.sent(bytes, Duration::ZERO);
+        };
+        let before = waits(&cx);
+        sent(&mut cx, before);
+        cx.upload = UploadTarget::new(144 * 4_000_000 + 500);
+        sent(&mut cx, 0);
+        serving.on_get_data(id, vec![Inventory::WitnessBlock(old.headers[0].hash()); 3]);
+        serving.serve_next(&mut cx, id).unwrap();
+        for _ in 0..2 {
+            let reads = actions(&mut cx);
+            let [Action::Read { request, .. }] = &reads[..] else { panic!("one reading: {reads:?}") };
+            serving.served(&mut cx, id, request.read(&*chain)).unwrap();
+        }
+        assert_eq!(
+            (actions(&mut cx).len(), serving.waiting(id)),
+            (0, (1, false)),
+            "the third waits until two are sent"
+        );
+        let promised = waits(&cx);
+        assert!((500..1000).contains(&promised), "{promised}");
+        sent(&mut cx, 400);
+        serving.serve_next(&mut cx, id).unwrap();
+        assert!(cx.upload.state().serves_old_blocks);
+        sent(&mut cx, promised - 400);
+        assert_eq!(serving.serve_next(&mut cx, id), Err(Reason::UploadLimit));
+        assert!(!cx.upload.state().serves_old_blocks);
     }
 
     #[test]
