@@ -3,7 +3,7 @@
 use super::{LoopMessage, LoopSender};
 use crate::api::PeerId;
 use crate::rng::Rng;
-use crate::socks5::{self, Host, SocksError};
+use crate::socks5::{self, SocksError};
 use crate::trouble::{DialError, TroubleKind};
 use crate::wire::Target;
 use std::io;
@@ -154,11 +154,8 @@ pub fn connect_through(proxy: &str, target: &Target) -> Result<TcpStream, DialEr
 fn through_proxy(target: &Target, proxy: &Proxy) -> Result<TcpStream, DialError> {
     let Proxy { address: proxy, isolation } = proxy;
     let (host, port) = match target {
-        Target::Name(name, port) => (Host::Name(name.clone()), *port),
-        Target::Peer(peer) => {
-            let host = peer.address.to_ip().map_or_else(|| Host::Name(peer.address.to_string()), Host::Ip);
-            (host, peer.port)
-        }
+        Target::Name(name, port) => (name.clone(), *port),
+        Target::Peer(peer) => (peer.address.to_string(), peer.port),
     };
     let unreachable = |why: String| DialError::of(TroubleKind::ProxyUnreachable, proxy, why);
     let unreachable_io = |why: io::Error| unreachable(why.to_string());
@@ -245,7 +242,7 @@ mod tests {
                 let (mut stream, _) = listener.accept().unwrap();
                 stream.read_exact(&mut [0; 4]).unwrap();
                 stream.write_all(&[5, 0]).unwrap();
-                stream.read_exact(&mut [0; 10]).unwrap();
+                stream.read_exact(&mut [0; 14]).unwrap();
                 stream.write_all(&[5, code, 0, 1]).unwrap();
             });
             assert_eq!(error("9.9.9.9:8333", Some(&proxy)).kind, want, "{code:#x}");
@@ -266,7 +263,7 @@ mod tests {
             let mut methods = vec![0; usize::from(greeting[1])];
             socket.read_exact(&mut methods).unwrap();
             socket.write_all(&[5, 0]).unwrap();
-            let mut request = [0; 10];
+            let mut request = [0; 14];
             socket.read_exact(&mut request).unwrap();
             socket.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).unwrap();
             socket.write_all(b"peer").unwrap();
@@ -279,7 +276,7 @@ mod tests {
         stream.read_exact(&mut said).unwrap();
         assert_eq!(&said, b"peer");
         // Source: RFC 1928.
-        assert_eq!(served.join().unwrap(), [5, 1, 0, 1, 9, 9, 9, 9, 0x20, 0x8d]);
+        assert_eq!(&served.join().unwrap(), b"\x05\x01\x00\x03\x079.9.9.9\x20\x8d");
         std::fs::remove_file(&path).unwrap();
         let gone = error("9.9.9.9", Some("unix:/nowhere/proxy"));
         assert_eq!((gone.kind, gone.subject.as_str()), (TroubleKind::ProxyUnreachable, "unix:/nowhere/proxy"));
