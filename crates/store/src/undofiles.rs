@@ -144,6 +144,22 @@ impl UndoWriter {
         self.append_set.open(&path, used)
     }
 
+    /// Creates the undo file of a block file whose blocks have no undo data yet. Source: facts of Core's
+    /// `FlushUndoFile`, which leaves an empty file.
+    ///
+    /// # Errors
+    ///
+    /// An I/O error.
+    pub fn create(&mut self, infos: &FileInfos, file: u32) -> Result<()> {
+        let info = infos.get(file);
+        if info.size == 0 || info.undo_size > 0 || self.tails.iter().any(|(known, _)| *known == file) {
+            return Ok(());
+        }
+        let tail = self.tail(file, 0)?;
+        self.tails.push((file, tail));
+        Ok(())
+    }
+
     /// Writes all appended records, so that readers see them.
     ///
     /// # Errors

@@ -332,7 +332,9 @@ impl Writer {
         // All under one lock: an entry must never name undo data or a block that the infos do not include.
         let (infos, last_file, pruned, entries) = reporter.with_room(|| -> store::Result<_> {
             let mut state = self.lock();
-            flush.add(state.undo.begin_flush()?);
+            let WriterState { infos, undo, .. } = &mut *state;
+            undo.create(infos, infos.last_file())?;
+            flush.add(undo.begin_flush()?);
             for blocks in state.writers() {
                 flush.add(blocks.begin_flush()?);
             }

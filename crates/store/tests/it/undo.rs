@@ -107,6 +107,29 @@ fn undo_writer_appends_to_many_files() {
     }
 }
 
+/// Core's feature_remove_pruned_files_on_startup: a block file without undo data has an empty undo file.
+#[test]
+fn undo_file_of_blocks_without_undo_data_is_empty() {
+    let sim = SimDisk::new(0);
+    let disk = sim.shared();
+    disk.create_dir_all(Path::new(DIR)).unwrap();
+    let len = |file| disk.metadata(&Path::new(DIR).join(format!("rev{file:05}.dat"))).unwrap().map(|found| found.len);
+    let mut infos = FileInfos::default();
+    let mut writer = UndoWriter::new(disk.clone(), Path::new(DIR), &regtest(), KEY);
+    writer.create(&infos, 0).unwrap();
+    assert_eq!(len(0), None, "there is no block file");
+    infos.change(0, |info| info.size = 293);
+    (0..2).for_each(|_| writer.create(&infos, 0).unwrap());
+    writer.flush().unwrap();
+    assert_eq!(len(0), Some(0));
+    let prev = BlockHash::from_bytes([9; 32]);
+    let offset = writer.append(&mut infos, 0, &undo_record(MAGIC, &prev, &payload())).unwrap();
+    writer.flush().unwrap();
+    writer.create(&infos, 0).unwrap();
+    let undo = UndoFiles::new(disk.clone(), Path::new(DIR), &regtest(), KEY);
+    assert_eq!(undo.read(FilePos { file: 0, offset }, &prev).unwrap(), payload());
+}
+
 /// Every cut and every flipped bit is seen, but for those in the header, which Core does not look at either.
 #[test]
 fn undo_read_detects_every_flipped_bit() {
