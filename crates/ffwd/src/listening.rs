@@ -96,7 +96,7 @@ mod tests {
                 Err("Duplicate binding configuration for address 127"),
             ),
             ("twice, with permissions", "", "--bind [::1]:5 --whitebind noban@[::1]:5", Err("Duplicate binding")),
-            ("a port for nothing", "", "--port 5", Err("--port 5 is the port of")),
+            ("a port alone", "", "--port 5", Ok(vec![])),
             ("a wrong port", "port=0\nlisten=1", "", Err("Invalid port specified in -port: '0'")),
             ("a name", "bind=here", "", Err("bind=here in the configuration")),
         ] {

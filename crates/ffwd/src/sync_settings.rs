@@ -178,11 +178,10 @@ impl Settings {
                 Err(Failure::Usage("Cannot set -bind or -whitebind together with -listen=0".to_owned()))
             }
             Some(true) if is_unnamed => Ok(Listening::everywhere(port)),
-            _ if is_unnamed && given.core.one::<u16>("port").is_some() => {
-                Err(Failure::Usage(format!("--port {port} is the port of --listen and --bind: give one of them")))
-            }
             _ => {
-                if is_unnamed && port_given.is_some() {
+                // The port is also that of an -externalip without one.
+                let is_used = !is_unnamed || !files.texts(&given.core, "externalip").is_empty();
+                if port_given.is_some() && !is_used {
                     self.notes.push("port has no effect: ffwd listens with listen=1 or bind alone".to_owned());
                 }
                 Ok(found)
