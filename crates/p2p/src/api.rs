@@ -53,6 +53,28 @@ pub const BLOCK_RELAY_COUNT_MAX: usize = 2;
 /// Handshake timeout, from the connection on. Source: Bitcoin Core b88bffe, `DEFAULT_PEER_CONNECT_TIMEOUT`.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Takes lines for the log on the network's thread. As in Core, a line about a message is written before the message
+/// is sent: who reads the log because of what a peer received finds it there.
+#[derive(Clone)]
+pub struct DebugLines(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl DebugLines {
+    /// Passes each line to `write`, which must not wait for the network.
+    pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> DebugLines {
+        DebugLines(Arc::new(write))
+    }
+
+    pub(crate) fn write(&self, line: &str) {
+        (self.0)(line);
+    }
+}
+
+impl fmt::Debug for DebugLines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DebugLines")
+    }
+}
+
 /// Settings of the network.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -107,8 +129,8 @@ pub struct Config {
     pub utxo_sets: Option<Arc<dyn SetSource>>,
     /// Through which a UTXO set is fetched from peers in chunks.
     pub set_exchange: Option<Arc<SetExchange>>,
-    /// Whether each message and connection is reported in [`Event::Debug`] (`--debug net`).
-    pub debug_net: bool,
+    /// Takes a line for each message and connection (`--debug net`).
+    pub debug_net: Option<DebugLines>,
     /// Whether those lines include addresses (`--logips`).
     pub log_ips: bool,
     /// Whether the v2 transport is offered and tried first (`--v2transport`).
@@ -170,7 +192,7 @@ impl Config {
             compact_filters: false,
             utxo_sets: None,
             set_exchange: None,
-            debug_net: false,
+            debug_net: None,
             log_ips: false,
             v2transport: true,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -369,8 +391,6 @@ pub enum Event {
     },
     /// A line only for the log.
     Log(String),
-    /// A line only for the log, with [`Config::debug_net`].
-    Debug(String),
 }
 
 /// Progress of the network. All counters are since the start.

@@ -206,7 +206,7 @@ impl Peer {
     pub fn with_settings(mut self, permissions: Permissions, config: &Config) -> Peer {
         self.permissions = permissions;
         self.timeout = config.peer_timeout;
-        self.journal = Journal::new(config.debug_net);
+        self.journal = Journal::new(config.debug_net.is_some());
         self.is_address_logged = config.log_ips;
         self
     }

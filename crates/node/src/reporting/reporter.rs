@@ -18,7 +18,7 @@ use crate::reporting::state::{Loading, SessionFacts, SessionState, Stage, state_
 use crate::reporting::{Event, Events, JobReport, Progress, RecentBlock};
 use crate::threads::locks::lock;
 use consensus::ScriptCheckReason;
-use p2p::PeerId;
+use p2p::{DebugLines, PeerId};
 use primitives::{BlockHash, Height};
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -256,6 +256,12 @@ impl<'e> Reporter<'e> {
     /// The log, without the user's events.
     pub(crate) fn log(&self) -> &Log {
         &self.log
+    }
+
+    /// Writes the network's lines of `--debug net` to the log.
+    pub(crate) fn net_lines(&self) -> DebugLines {
+        let log = Arc::clone(&self.log);
+        DebugLines::new(move |line| log.line(&format!("[net] {line}")))
     }
 
     /// A block was connected.

@@ -38,7 +38,7 @@ pub(super) fn config(options: &Options, sync: &SyncOptions, window_bytes: usize,
     config.fixed_seeds = !sync.peers.no_fixed_seeds;
     config.outbound_count = sync.outbound;
     config.version = user_agent_version(&sync.peers.user_agent_comments);
-    (config.debug_net, config.log_ips) = (sync.peers.debug_net, sync.peers.log_ips);
+    config.log_ips = sync.peers.log_ips;
     config.peer_timeout = sync.peers.timeout.unwrap_or(config.peer_timeout);
     config.inbound_count_max = sync.peers.inbound_max.unwrap_or(config.inbound_count_max);
     (config.groups, config.addresses, config.anchors) = (known.groups, known.addresses, known.anchors);

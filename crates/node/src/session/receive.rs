@@ -44,7 +44,6 @@ pub(super) fn take_event(session: &Session<'_, '_>, event: Event, kept: &Kept) -
             reporter.peer_lines().went(peer);
         }
         Event::Log(text) => reporter.log().line(&text),
-        Event::Debug(text) => reporter.log().line(&format!("[net] {text}")),
         Event::Note(text) => reporter.note(text),
         Event::PeerNote { peer, inbound, text } => {
             let line = if inbound { PeerLine::InboundSays } else { PeerLine::OutboundSays };

@@ -61,8 +61,8 @@ impl Context {
 
     /// Queues a line of `--debug net`, if that is on.
     pub(super) fn debug(&mut self, line: impl FnOnce() -> String) {
-        if self.config.debug_net {
-            self.event(Event::Debug(line()));
+        if self.config.debug_net.is_some() {
+            self.ask(Action::Debug(line()));
         }
     }
 

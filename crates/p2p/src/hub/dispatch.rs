@@ -9,7 +9,7 @@ use super::address_relay::has_own_answer;
 use super::block_download::Came;
 use super::serving::Serving;
 use super::serving::room::may_answer;
-use super::{Hub, outbound};
+use super::{Action, Hub, outbound};
 use crate::addresses::{GOSSIP_PENALTY_S, TOLD_PERCENT, anchors_file};
 use crate::api::{Event, Outbound, PeerId};
 use crate::peer::{Hearing, Input, Kind, Peer};
@@ -173,9 +173,9 @@ impl Hub {
 
     /// Sends the connections' debug lines to the log.
     pub(super) fn tell_journals(&mut self) {
-        if self.context.config.debug_net {
+        if self.context.config.debug_net.is_some() {
             let lines: Vec<String> = self.context.peers.values_mut().flat_map(|peer| peer.journal.take()).collect();
-            lines.into_iter().for_each(|line| self.context.event(Event::Debug(line)));
+            lines.into_iter().for_each(|line| self.context.ask(Action::Debug(line)));
         }
     }
 

@@ -11,11 +11,12 @@ mod sets;
 use node::Node;
 use p2p::sim::{Chain, made_on};
 use p2p::trouble::{Trouble, TroubleKind};
-use p2p::{ChainView as _, Config, Outbound, Reason, params};
+use p2p::wire::{Command, Message, Version, frame_v1};
+use p2p::{ChainView as _, Config, DebugLines, Outbound, Reason, params};
 use primitives::{BlockHash, Height};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const S: Duration = Duration::from_secs(1);
@@ -170,6 +171,27 @@ fn onion_address_is_dialed_by_name_through_the_proxy() {
     let proxy = proxy(address).to_string();
     let onion = "pg6mmjiyjmcrsslvykfwnntlaru7p5svn6y2ymmju6nubxndf4pscryd.onion".to_owned();
     sync(&[onion], true, Some(proxy), chain.tip().hash, 10 * S);
+}
+
+/// Core's p2p_addrv2_relay reads the log when a peer has received the message.
+#[test]
+fn debug_line_of_a_message_is_written_before_the_message_is_sent() {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let taken = Arc::clone(&lines);
+    let debug_net = Some(DebugLines::new(move |line| taken.lock().unwrap().push(line.to_owned())));
+    let node =
+        Node::start(Config { listen: vec!["127.0.0.1:0".parse().unwrap()], debug_net, ..config() }, chain_of(1, 100));
+    let has = |text: &str| lines.lock().unwrap().iter().any(|line: &String| line.starts_with(text));
+    for nonce in 1..20 {
+        lines.lock().unwrap().clear();
+        let mut stream = TcpStream::connect(node.network.listening()[0]).unwrap();
+        let version =
+            Version { version: 70016, services: 9, time: 0, nonce, agent: Vec::new(), height: 0, relay: false };
+        let payload = Message::Version(version).encode().1;
+        stream.write_all(&frame_v1(params::REGTEST.magic, Command::Version, &payload)).unwrap();
+        stream.read_exact(&mut [0; 24]).unwrap();
+        assert!(has("received: version (") && has("sending version ("), "{nonce}: {:?}", lines.lock().unwrap());
+    }
 }
 
 #[test]

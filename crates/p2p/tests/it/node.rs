@@ -124,8 +124,7 @@ fn follow(
             | Event::Echo
             | Event::Note(_)
             | Event::PeerNote { .. }
-            | Event::Log(_)
-            | Event::Debug(_) => {}
+            | Event::Log(_) => {}
         }
     }
 }

@@ -332,6 +332,7 @@ impl World {
                     None => self.hub.resolved(&name, &[], self.now()),
                 },
                 Action::Event(event) => self.node(event),
+                Action::Debug(_) => {}
             }
         }
     }
@@ -372,8 +373,7 @@ impl World {
             | Event::Addresses(_)
             | Event::Anchors(..)
             | Event::Echo
-            | Event::Log(_)
-            | Event::Debug(_) => {}
+            | Event::Log(_) => {}
         }
     }
 
