@@ -37,6 +37,9 @@ impl HeaderSync {
     /// [`Reason::Lagging`]: its time is over.
     pub(in super::super) fn look_at_lag(&mut self, cx: &mut Context, id: PeerId, now: Now) -> Result<(), Reason> {
         let tip = cx.chain.tip();
+        if tip.height == Height::GENESIS {
+            return Ok(()); // Every peer of the network has that block.
+        }
         let is_looked_at = |peer: &&Peer| peer.is_ready() && matches!(peer.kind, Kind::Automatic | Kind::BlockRelay);
         if cx.peers.get(&id).filter(is_looked_at).is_none() {
             return Ok(());
@@ -52,5 +55,35 @@ impl HeaderSync {
             Step::Drop => return Err(Reason::Lagging),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::context::alone::{add_peer, context, now};
+    use super::*;
+    use crate::chain::ChainView as _;
+    use crate::lag::{LAG_ANSWER_TIMEOUT, LAG_TIMEOUT};
+    use crate::sim::{Chain, made_on};
+    use std::sync::Arc;
+
+    /// Peers of a network without blocks have nothing to tell. They stay, and with them their places in anchors.dat.
+    #[test]
+    fn peers_that_tell_nothing_lag_only_behind_a_chain_of_blocks() {
+        let one = made_on(&Chain::new().best_header(), 1, 1, 300);
+        for (row, chain, want) in [
+            ("the genesis block alone", Chain::new(), Ok(())),
+            ("a block on it", Chain::having(&one), Err(Reason::Lagging)),
+        ] {
+            let mut cx = context(&Arc::new(chain));
+            let id = add_peer(&mut cx, Kind::BlockRelay);
+            let mut headers = HeaderSync::default();
+            headers.add_peer(id);
+            let late = LAG_TIMEOUT.as_secs() + 2;
+            for seconds in [1, late] {
+                assert_eq!(headers.look_at_lag(&mut cx, id, now(seconds)), Ok(()), "{row}");
+            }
+            assert_eq!(headers.look_at_lag(&mut cx, id, now(late + LAG_ANSWER_TIMEOUT.as_secs() + 1)), want, "{row}");
+        }
     }
 }
