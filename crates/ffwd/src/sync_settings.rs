@@ -59,9 +59,13 @@ impl Settings {
         check_duplicates(addresses.iter().chain(&onion).chain(whitebind.iter().map(|(address, _)| address)))?;
         let port = self.files.port(&given.core, "port")?.unwrap_or(default_port);
         // Source: Bitcoin Core b88bffe, `GetListenPort`.
-        let own_port = addresses.first().map_or(port, SocketAddr::port);
+        let public = whitebind.iter().filter(|(_, permissions)| permissions.is_announced());
+        let own_port = addresses.iter().chain(public.map(|(address, _)| address)).map(SocketAddr::port).next();
+        let own_port = own_port.unwrap_or(port);
+        let is_listening = !addresses.is_empty() || !whitebind.is_empty();
         let files = &mut self.files;
         let proxy = proxy(given, files)?;
+        let discovers = is_listening && discovers(given, files, proxy.is_some())?;
         let onion_proxy = onion_proxy(given, files)?;
         let v2transport = files.flag(&given.core, "v2transport")?;
         let only_networks = only_networks(given, files, &onion_proxy, proxy.is_some())?;
@@ -80,6 +84,7 @@ impl Settings {
             onion_proxy: onion_proxy.address(),
             block_relay: connections.map(|count| block_relay_count(count, outbound)),
             inbound_max: connections.map(|count| usize::from(count).saturating_sub(OUTBOUND_RESERVED)),
+            discover: discovers.then_some(own_port),
             ..self.single_settings(given, own_port)?
         };
         Ok(SyncOptions {
@@ -232,6 +237,13 @@ fn onion_proxy(given: &Sync, files: &mut Files) -> Result<OnionProxy, Failure> {
             Ok(OnionProxy::Own(text.to_owned()))
         }
     }
+}
+
+/// Whether addresses of this machine are announced, if it listens. Source: Bitcoin Core b88bffe, init.cpp,
+/// `InitParameterInteraction`.
+fn discovers(given: &Sync, files: &mut Files, has_proxy: bool) -> Result<bool, Failure> {
+    let has_external = !files.texts(&given.core, "externalip").is_empty();
+    Ok(files.flag(&given.core, "discover")?.unwrap_or(!has_proxy && !has_external))
 }
 
 /// `-externalip`; the default port is our listening port.
@@ -504,6 +516,28 @@ mod tests {
         let want = "line 1: networkactive=0: ffwd sync cannot restrict";
         assert!(matches!(why, Failure::Conf(_)) && why.to_string().contains(want), "{why}");
         assert!(sync("networkactive=1\nmaxuploadtarget=5", "").is_ok());
+    }
+
+    #[test]
+    fn discovery_and_port_of_our_addresses_are_cores() {
+        for (row, conf, line, want) in [
+            ("not listening", "", "", None),
+            ("not listening, switched on", "discover=1", "", None),
+            ("listening", "", "--listen 1", Some(8333)),
+            ("the port", "port=5\nlisten=1", "", Some(5)),
+            ("the first address", "port=5", "--bind 1.2.3.4:6 --bind 1.2.3.4:7 --whitebind 1.2.3.4:8", Some(6)),
+            ("with permissions", "port=5", "--whitebind 1.2.3.4:7", Some(7)),
+            ("not where noban is named", "port=5", "--whitebind noban@1.2.3.4:7", Some(5)),
+            ("switched off", "discover=0", "--listen 1", None),
+            ("the command line's", "discover=0", "--listen 1 --discover 1", Some(8333)),
+            ("behind a proxy", "proxy=127.0.0.1", "--listen 1", None),
+            ("behind a proxy, switched on", "proxy=127.0.0.1\ndiscover=1", "--listen 1", Some(8333)),
+            ("a named address", "externalip=2.2.2.2", "--listen 1", None),
+        ] {
+            assert_eq!(sync(conf, line).unwrap().peers.discover, want, "{row}");
+        }
+        let named = sync("externalip=2.2.2.2\nport=5", "--whitebind 1.2.3.4:7").unwrap().peers.external;
+        assert_eq!(named[0].to_string(), "2.2.2.2:7");
     }
 
     #[test]

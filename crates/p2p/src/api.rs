@@ -7,12 +7,13 @@ use crate::budget::Reservation;
 use crate::chain::HeaderInfo;
 use crate::facts::NetworkFacts;
 pub use crate::names::{PeerId, Want};
+use crate::own_addresses::OwnAddress;
 use crate::params::NetworkParams;
 use crate::permissions::{Permissions, PermittedNet};
 use crate::reason::Reason;
 use crate::set_exchange::SetExchange;
 use crate::utxo_sets::SetSource;
-use crate::wire::{AddressEntry, NetAddress, PeerAddress, Target};
+use crate::wire::{AddressEntry, NetAddress, Target};
 use kernels::Kernels;
 use primitives::{BlockHash, Height};
 use std::fmt;
@@ -98,8 +99,8 @@ pub struct Config {
     pub onion_proxy: Option<String>,
     /// `--proxyrandomize`: whether each connection through a proxy has credentials of its own.
     pub proxy_randomize: bool,
-    /// `--externalip`: our addresses, which are announced to peers.
-    pub external: Vec<PeerAddress>,
+    /// Our addresses, which are announced to peers ([`crate::own_addresses()`]).
+    pub external: Vec<OwnAddress>,
     /// `--onlynet`: peers are sought only in these networks; in all networks if the list is empty. Inbound
     /// connections and peers that the user names are not restricted.
     pub only_networks: Vec<Reachable>,

@@ -21,6 +21,8 @@ impl Permissions {
     pub const NOBAN: Permissions = Permissions(2 | 1);
     /// Its addresses are not rate-limited.
     pub const ADDR: Permissions = Permissions(4);
+    /// What `-whitebind` without names grants, as far as it matters here. Core's `Implicit`.
+    pub const IMPLICIT: Permissions = Permissions(8 | Permissions::NOBAN.0);
     /// All permissions.
     pub const ALL: Permissions = Permissions(7);
 
@@ -33,6 +35,12 @@ impl Permissions {
     /// Whether all of these are in the set.
     pub fn has(self, these: Permissions) -> bool {
         self.0 & these.0 == these.0
+    }
+
+    /// Whether `-whitebind` at which these are granted is announced as our address: not if the user named `noban`.
+    /// Source: Bitcoin Core b88bffe, net.cpp, `CConnman::Bind`, `GetListenPort`.
+    pub fn is_announced(self) -> bool {
+        !self.has(Permissions::NOBAN) || self.has(Permissions::IMPLICIT)
     }
 
     /// Core's names, in its order. Source: Bitcoin Core b88bffe, net_permissions.cpp, `NetPermissions::ToStrings`.
@@ -153,6 +161,7 @@ pub fn parse_whitebind(text: &str) -> Result<(SocketAddr, Permissions), String> 
     if outbound {
         return Err("whitebind may only be used for incoming connections (\"out\" was passed)".to_owned());
     }
+    let permissions = if rest == text { Permissions::IMPLICIT } else { permissions };
     let has_port = || rest.trim_matches(['[', ']']).parse::<IpAddr>().is_err();
     match rest.parse::<SocketAddr>() {
         Ok(address) if address.port() != 0 => Ok((address, permissions)),
@@ -198,13 +207,15 @@ mod tests {
             assert!(why.contains(want), "{text}: {why}");
         }
         assert!(noban.has(download) && !download.has(noban), "noban implies download");
+        assert!(Permissions::IMPLICIT.has(noban) && Permissions::IMPLICIT.names() == noban.names());
     }
 
     #[test]
     fn whitebind_is_read_as_in_core() {
         let at = |text: &str| text.parse::<SocketAddr>().unwrap();
         for (text, want) in [
-            ("127.0.0.1:5", Ok((at("127.0.0.1:5"), Permissions::NOBAN))),
+            ("127.0.0.1:5", Ok((at("127.0.0.1:5"), Permissions::IMPLICIT))),
+            ("noban@127.0.0.1:5", Ok((at("127.0.0.1:5"), Permissions::NOBAN))),
             ("addr@[::1]:5", Ok((at("[::1]:5"), Permissions::ADDR))),
             ("127.0.0.1", Err("Need to specify a port with -whitebind: '127.0.0.1'")),
             ("noban,out@127.0.0.1:5", Err("whitebind may only be used for incoming connections")),

@@ -125,7 +125,8 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("cjdnsreachable", Flag, Connection, NETWORK),
     o("connect", Text, Connection, Used).many().networks_own()
         .lines(Sync, "ADDR", text, "Connect only to this node (repeatable); 0: connect to none"),
-    o("discover", Flag, Connection, NETWORK),
+    o("discover", Flag, Connection, Used)
+        .line(Sync, "0|1", yes_or_no, "Announce addresses of this machine's interfaces that peers may connect to [default: 1 when listening without --externalip and --proxy]"),
     o("dns", Flag, Connection, NETWORK),
     o("dnsseed", Flag, Connection, Used)
         .line(Sync, "0|1", yes_or_no, "Query DNS seeds for peers [default: 1, with --connect 0]"),

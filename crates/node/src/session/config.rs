@@ -4,7 +4,7 @@ use crate::options::Options;
 use crate::session::options::SyncOptions;
 use crate::session::peer_files::KnownPeers;
 use consensus::Chain;
-use p2p::{Config, NetworkParams, Outbound};
+use p2p::{Config, Machine, NetworkParams, Outbound};
 
 /// The network's configuration. `known` has the stored peers; `window_bytes` is the memory for blocks that arrived
 /// ahead of the tip.
@@ -44,7 +44,9 @@ pub(super) fn config(options: &Options, sync: &SyncOptions, window_bytes: usize,
     (config.groups, config.addresses, config.anchors) = (known.groups, known.addresses, known.anchors);
     config.onion_proxy = sync.peers.onion_proxy.clone();
     config.proxy_randomize = !sync.peers.no_proxy_randomize;
-    config.external = sync.peers.external.clone();
+    let interfaces = sync.peers.discover.map(|_| sys::interfaces::addresses()).unwrap_or_default();
+    let machine = sync.peers.discover.map(|port| Machine { port, interfaces: &interfaces });
+    config.external = p2p::own_addresses(&config, &sync.peers.external, machine);
     config.block_relay_count = sync.peers.block_relay.unwrap_or(config.block_relay_count);
     config.clock = options.clock;
     config.kernels = options.kernels;

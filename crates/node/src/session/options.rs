@@ -132,6 +132,8 @@ pub struct PeerSettings {
     pub no_proxy_randomize: bool,
     /// `-externalip`: our own addresses, which are announced to peers.
     pub external: Vec<PeerAddress>,
+    /// `-discover`: our listening port, if addresses of this machine are announced too.
+    pub discover: Option<u16>,
     /// Maximum number of block-relay-only connections; the network's default if `None`.
     pub block_relay: Option<usize>,
     /// `-asmap`: file that maps addresses to autonomous systems, relative to the network's directory.

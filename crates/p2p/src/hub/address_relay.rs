@@ -16,6 +16,7 @@ use super::context::Context;
 use super::outbound::automatic::{has_addresses, reachable};
 use super::outbound::offers_enough;
 use crate::api::PeerId;
+use crate::own_addresses;
 use crate::peer::{Kind, Peer};
 use crate::permissions::Permissions;
 use crate::rng::{Rng, keyed_hash};
@@ -293,12 +294,11 @@ fn own_for(cx: &Context, peer: &Peer) -> Option<PeerAddress> {
     let through = peer.network();
     let is_private = |network: u8| matches!(network, 4 | 5);
     let remote = if let Target::Peer(remote) = &peer.target { Some(remote.address.network()) } else { None };
-    let may = |own: &&PeerAddress| {
-        let network = own.address.network();
+    let may = |own: NetAddress| {
+        let network = own.network();
         network == through || !(is_private(network) || is_private(through))
     };
-    let own = cx.config.external.iter().filter(|own| own.address.is_routable()).filter(may);
-    own.max_by_key(|own| Some(own.address.network()) == remote).copied()
+    own_addresses::best(&cx.config.external, remote, may)
 }
 
 /// Whether the peer has the permission `addr`, and so gets an answer of its own.

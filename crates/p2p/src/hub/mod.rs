@@ -34,6 +34,7 @@ mod facts;
 mod greeting;
 pub mod header_sync;
 pub mod outbound;
+pub mod own;
 mod read;
 pub mod serving;
 pub mod set_download;

@@ -5,6 +5,7 @@ use super::{LoopMessage, LoopSender};
 use crate::api::{Config, PeerId, Progress, Reachable};
 use crate::bans::{BanList, Subnet};
 use crate::hub::{Added, AddressCounts, AddressTables, Hub, Purpose};
+use crate::own_addresses::OwnAddress;
 use crate::stats::PeerStats;
 use crate::time::Now;
 use crate::upload_target::UploadState;
@@ -47,7 +48,7 @@ struct Reach {
     proxy: Option<String>,
     onion_proxy: Option<String>,
     randomizes: bool,
-    external: Vec<PeerAddress>,
+    external: Vec<OwnAddress>,
     only: Vec<Reachable>,
 }
 
@@ -199,7 +200,7 @@ impl Peers {
     }
 
     /// Our addresses, which are announced to peers.
-    pub fn external(&self) -> Vec<PeerAddress> {
+    pub fn external(&self) -> Vec<OwnAddress> {
         self.state().reach.external.clone()
     }
 

@@ -8,6 +8,7 @@ use crate::json::{Fields, Json};
 use crate::registry::{Call, Run};
 use node::options::Prune;
 use p2p::api::Reachable;
+use p2p::own_addresses::OwnAddress;
 use p2p::upload_target::{CYCLE, UploadTarget};
 use p2p::wire::{PROTOCOL_VERSION, services};
 use p2p::{PeerStats, Reached};
@@ -127,13 +128,12 @@ fn get_network_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcErro
         .end())
 }
 
-/// Our addresses, all set by the user. Source: Bitcoin Core b88bffe, net.h, `LOCAL_MANUAL`.
+/// Our addresses, with Core's scores.
 fn local_addresses(context: &Context) -> Vec<Json> {
-    const SCORE_OF_A_PERSONS: u32 = 4;
-    let one = |own: p2p::wire::PeerAddress| {
-        let port = u32::from(own.port);
-        let fields = Json::object().put("address", own.address.to_string()).put("port", port);
-        fields.put("score", SCORE_OF_A_PERSONS).end()
+    let one = |own: OwnAddress| {
+        let port = u32::from(own.peer.port);
+        let fields = Json::object().put("address", own.peer.address.to_string()).put("port", port);
+        fields.put("score", own.score).end()
     };
     context.program.peers.external().into_iter().map(one).collect()
 }

@@ -208,7 +208,7 @@ impl Outbound {
     fn may_dial(&self, cx: &Context, peer: &PeerAddress, now: Now) -> bool {
         !cx.is_shunned(&peer.address, now)
             && !self.is_connected(cx, &peer.address)
-            && !cx.config.external.iter().any(|own| own == peer)
+            && !cx.config.external.iter().any(|own| own.peer == *peer)
     }
 
     fn draw(

@@ -326,7 +326,7 @@ fn is_of_other_service(config: &Config, peer: &PeerAddress) -> bool {
 }
 
 /// Whether peers at such an address are sought.
-fn can_reach(config: &Config, address: NetAddress) -> bool {
+pub(super) fn can_reach(config: &Config, address: NetAddress) -> bool {
     automatic::reachable(config).has_number(address.network().into())
 }
 

@@ -5,6 +5,7 @@ use crate::addresses::{Addresses, Table, anchors_file};
 use crate::api::{Config, Event};
 use crate::chain::ChainView as _;
 use crate::hub::Action;
+use crate::own_addresses::OwnAddress;
 use crate::peer::Kind;
 use crate::rng::Rng;
 use crate::sim::{Chain, made_on};
@@ -178,7 +179,7 @@ fn our_own_address_is_told_by_core_s_rules() {
         outbound: crate::api::Outbound::Only(vec![]),
         v2transport: false,
         listen: if listen { vec!["127.0.0.1:1".parse().unwrap()] } else { vec![] },
-        external,
+        external: external.into_iter().map(|peer| OwnAddress { peer, score: 4 }).collect(),
         ..Config::new(NETWORK)
     };
     let onion = PeerAddress { address: NetAddress::TorV3([7; 32]), port: 8333 };
