@@ -1,4 +1,5 @@
-//! Every parser of a peer's bytes; what parses comes back the same when it is written.
+//! Every parser of a peer's bytes, and those of peers.dat, anchors.dat and the file of `-asmap`; what parses comes back
+//! the same when it is written.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -48,7 +48,7 @@ impl HeaderSync {
         if self.future.iter().any(|aside| aside.headers.last() == Some(last)) || !self.has_place(cx, peer) {
             return;
         }
-        let Some(holder) = cx.peers.get(&peer).map(Holder::of) else { return };
+        let Some(holder) = cx.peers.get(&peer).map(|peer| Holder::of(peer, &cx.config.groups)) else { return };
         self.future.push(FutureHeaders { peer, holder, headers: headers.to_vec(), due_unix });
         let text = format!(
             "header {} kept for later: its time {time} is more than two hours ahead of the clock, {}",

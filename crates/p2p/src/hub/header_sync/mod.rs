@@ -346,7 +346,7 @@ impl HeaderSync {
     fn store_headers(&mut self, cx: &mut Context, id: PeerId, batch: Batch<'_>, now: Now) -> Result<(), Reason> {
         let Batch { headers, hashes, full } = batch;
         let is_known = cx.chain.header(&hashes[hashes.len() - 1]).is_some();
-        let holder = Holder::of(&cx.peers[&id]);
+        let holder = Holder::of(&cx.peers[&id], &cx.config.groups);
         if !is_known && self.is_far_ahead(cx, holder) {
             let state = self.of(id);
             (state.at_end, state.deferred) = (false, true);

@@ -5,10 +5,12 @@
 //! (regtest, a custom signet), each named peer may be [`AHEAD_COUNT_MAX`] new headers ahead; beyond that it waits
 //! until as many blocks are connected. Its count survives a reconnect. All inbound peers share one count, and all
 //! peers of the address memory another, because either can reconnect under other addresses; one network group may use
-//! at most a quarter of a shared count, so that no single peer blocks the others' headers.
+//! at most a quarter of a shared count, so that no single peer blocks the others' headers. With `-asmap` a group is an
+//! autonomous system.
 
 use super::super::context::Context;
 use super::HeaderSync;
+use crate::addresses::groups::NetGroups;
 use crate::peer::{Kind, Peer};
 use crate::wire::{Group, Target};
 use primitives::{Height, Work};
@@ -29,9 +31,10 @@ pub(in super::super) enum Holder {
 }
 
 impl Holder {
-    pub(in super::super) fn of(peer: &Peer) -> Holder {
+    /// The count of a peer; `groups` has the groups of addresses (`-asmap`).
+    pub(in super::super) fn of(peer: &Peer, groups: &NetGroups) -> Holder {
         let group = match &peer.target {
-            Target::Peer(remote) => remote.address.group(),
+            Target::Peer(remote) => groups.group(remote.address),
             Target::Name(name, _) => Group::of_name(name),
         };
         match peer.kind {
@@ -110,8 +113,12 @@ impl HeaderSync {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::context::alone::{add_peer, context};
     use super::*;
-    use crate::wire::NetAddress;
+    use crate::addresses::asmap::AsMap;
+    use crate::sim::Chain;
+    use crate::wire::{NetAddress, PeerAddress};
+    use std::sync::Arc;
 
     fn group(first: u8) -> Group {
         NetAddress::V4([first, 1, 2, 3]).group()
@@ -141,6 +148,24 @@ mod tests {
         quota.add(Holder::Manual(1), 1);
         quota.set_tip(Height::new(900));
         assert!(quota.is_used_up(Holder::Manual(1)), "nor does it free anything");
+    }
+
+    /// Core's map has 101.0.0.0/16 and 101.1.0.0/16 in one system, and 101.2.0.0/16 in another.
+    #[test]
+    fn peers_of_one_autonomous_system_share_a_quarter() {
+        let raw = "fb03ec0fb03fc0fe00fb03ec0fb03fc0fe00fb03ec0fb0fffffeffedb0ffd486e628290000400000400040990100800180040000050006001cf039";
+        let map = AsMap::new(primitives::hex::decode(raw).unwrap()).unwrap();
+        let mut cx = context(&Arc::new(Chain::new()));
+        for (groups, want) in [(NetGroups::default(), [false, false]), (NetGroups::of(map), [true, false])] {
+            let holders = [0, 1, 2].map(|second| {
+                let id = add_peer(&mut cx, Kind::Inbound);
+                let remote = PeerAddress { address: NetAddress::V4([101, second, 0, 1]), port: 1 };
+                let peer = cx.peers.get_mut(&id).unwrap();
+                peer.target = Target::Peer(remote);
+                Holder::of(peer, &groups)
+            });
+            assert_eq!([holders[0] == holders[1], holders[0] == holders[2]], want);
+        }
     }
 
     /// One group's peers do not use up what all share; four groups do.

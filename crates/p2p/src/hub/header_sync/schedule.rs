@@ -155,7 +155,7 @@ impl HeaderSync {
         }
         let waits = |peer: &&Peer| {
             let told = self.seen_of(peer.id);
-            told.deferred && !told.is_backing_off(now) && !self.is_far_ahead(cx, Holder::of(peer))
+            told.deferred && !told.is_backing_off(now) && !self.is_far_ahead(cx, Holder::of(peer, &cx.config.groups))
         };
         let deferred = cx.peers.values().find(waits).map(|peer| peer.id);
         if let Some(id) = deferred.filter(|id| self.stream_count(cx, *id) < STREAM_COUNT_MAX) {
@@ -171,7 +171,7 @@ impl HeaderSync {
             let told = self.seen_of(peer.id);
             let idle = !told.is_streaming() && (!told.at_end || told.deferred) && !told.is_skipped(now);
             let is_ours = peer.is_ready() && peer.kind != Kind::AddressFetch && !peer.is_of_other_chain();
-            is_ours && idle && !self.is_far_ahead(cx, Holder::of(peer))
+            is_ours && idle && !self.is_far_ahead(cx, Holder::of(peer, &cx.config.groups))
         };
         let outbound = cx.peers.values().filter(may).find(|peer| peer.is_outbound() && peer.serves_blocks());
         let Some(id) = outbound.or_else(|| cx.peers.values().find(may)).map(|peer| peer.id) else { return };
