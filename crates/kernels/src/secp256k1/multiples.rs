@@ -196,7 +196,13 @@ fn decompress_part<V: Vector>(like: V, keys: &[[u8; 33]], points: &mut Vec<Table
         }
         odd[way] |= (key[0] & 1) << lane;
     }
-    let x = x.each_ref().map(|lanes| Fe::from_lanes(like, lanes));
+    // Not by `map`: its closure is compiled without the lanes.
+    let x = [
+        Fe::from_lanes(like, &x[0]),
+        Fe::from_lanes(like, &x[1]),
+        Fe::from_lanes(like, &x[2]),
+        Fe::from_lanes(like, &x[3]),
+    ];
     let g = [right_side(&x[0]), right_side(&x[1]), right_side(&x[2]), right_side(&x[3])];
     let y = roots(&g);
     let first = points.len();
