@@ -58,10 +58,7 @@ impl Settings {
         let Listening { addresses, onion, onion_default } = self.listen(given, &whitebind)?;
         check_duplicates(addresses.iter().chain(&onion).chain(whitebind.iter().map(|(address, _)| address)))?;
         let port = self.files.port(&given.core, "port")?.unwrap_or(default_port);
-        // Source: Bitcoin Core b88bffe, `GetListenPort`.
-        let public = whitebind.iter().filter(|(_, permissions)| permissions.is_announced());
-        let own_port = addresses.iter().chain(public.map(|(address, _)| address)).map(SocketAddr::port).next();
-        let own_port = own_port.unwrap_or(port);
+        let own_port = p2p::announced(&addresses, &whitebind).next().map_or(port, |address| address.port());
         let is_listening = !addresses.is_empty() || !whitebind.is_empty();
         let files = &mut self.files;
         let proxy = proxy(given, files)?;

@@ -69,7 +69,7 @@ pub use facts::NetworkFacts;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub use fuzz::{fuzz_codec, fuzz_peer, fuzz_socks5};
-pub use hub::own::{Machine, own_addresses};
+pub use hub::own::{Machine, announced, own_addresses};
 pub use net::{AddedPeer, Network, Peers, Reached};
 pub use packet::Packet;
 pub use params::NetworkParams;

@@ -7,6 +7,7 @@
 use super::outbound::can_reach;
 use crate::api::Config;
 use crate::own_addresses::{Origin, OwnAddress, add};
+use crate::permissions::Permissions;
 use crate::wire::PeerAddress;
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,13 +20,21 @@ pub struct Machine<'a> {
     pub interfaces: &'a [IpAddr],
 }
 
+/// The listening addresses that may be announced; the port of the first one is our port. `listen` and `whitebind` are
+/// those of [`Config`]. Source: Bitcoin Core b88bffe, net.cpp, `GetListenPort`, `CConnman::Bind`.
+pub fn announced<'a>(
+    listen: &'a [SocketAddr],
+    whitebind: &'a [(SocketAddr, Permissions)],
+) -> impl Iterator<Item = SocketAddr> + 'a {
+    let public = whitebind.iter().filter(|(_, permissions)| permissions.is_announced());
+    listen.iter().chain(public.map(|(address, _)| address)).copied()
+}
+
 /// Our addresses: `named` by the user, and those of `machine`, if addresses are discovered.
 pub fn own_addresses(config: &Config, named: &[PeerAddress], machine: Option<Machine<'_>>) -> Vec<OwnAddress> {
     let mut own = Vec::new();
     named.iter().for_each(|peer| add(&mut own, *peer, Origin::User));
     let Some(Machine { port, interfaces }) = machine else { return own };
-    let public = config.whitebind.iter().filter(|(_, permissions)| permissions.is_announced());
-    let bound: Vec<SocketAddr> = config.listen.iter().chain(public.map(|(address, _)| address)).copied().collect();
     let all = config.listen.iter().chain(config.whitebind.iter().map(|(address, _)| address));
     // Addresses of interfaces lead to us only if a socket listens at all of them.
     if all.into_iter().any(|address| address.ip().is_unspecified()) {
@@ -33,7 +42,7 @@ pub fn own_addresses(config: &Config, named: &[PeerAddress], machine: Option<Mac
             add_reachable(&mut own, config, (*ip, port).into(), Origin::Interface);
         }
     }
-    for address in bound {
+    for address in announced(&config.listen, &config.whitebind) {
         add_reachable(&mut own, config, address, Origin::Listening);
     }
     own
@@ -51,7 +60,6 @@ mod tests {
     use super::*;
     use crate::api::Reachable;
     use crate::params::MAIN;
-    use crate::permissions::Permissions;
 
     fn texts(own: &[OwnAddress]) -> Vec<String> {
         own.iter().map(|own| format!("{} {}", own.peer, own.score)).collect()
