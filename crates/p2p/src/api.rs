@@ -55,7 +55,7 @@ pub const BLOCK_RELAY_COUNT_MAX: usize = 2;
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Takes lines for the log on the network's thread. As in Core, a line about a message is written before the message
-/// is sent: who reads the log because of what a peer received finds it there.
+/// is sent: once a peer has received the message, the line is in the log.
 #[derive(Clone)]
 pub struct DebugLines(Arc<dyn Fn(&str) + Send + Sync>);
 

@@ -31,7 +31,7 @@ impl Origin {
 pub struct OwnAddress {
     /// The address and the port.
     pub peer: PeerAddress,
-    /// How much we believe that peers can connect to it.
+    /// Core's score: the address with the highest one is announced.
     pub score: u32,
 }
 

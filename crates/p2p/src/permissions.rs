@@ -37,7 +37,7 @@ impl Permissions {
         self.0 & these.0 == these.0
     }
 
-    /// Whether `-whitebind` at which these are granted is announced as our address: not if the user named `noban`.
+    /// Whether the address of a `-whitebind` with these permissions is announced: not if the user named `noban`.
     /// Source: Bitcoin Core b88bffe, net.cpp, `CConnman::Bind`, `GetListenPort`.
     pub fn is_announced(self) -> bool {
         !self.has(Permissions::NOBAN) || self.has(Permissions::IMPLICIT)

@@ -144,8 +144,8 @@ impl UndoWriter {
         self.append_set.open(&path, used)
     }
 
-    /// Creates the undo file of a block file whose blocks have no undo data yet. Source: facts of Core's
-    /// `FlushUndoFile`, which leaves an empty file.
+    /// Creates the undo file of a block file whose blocks have no undo data yet. Source: Bitcoin Core b88bffe,
+    /// blockstorage.cpp, `BlockManager::FlushUndoFile`, which leaves an empty file.
     ///
     /// # Errors
     ///

@@ -1,13 +1,13 @@
-//! A real bitcoind, where `BITCOIND_EXE` names one (bitcoin-cli lies beside it).
+//! Runs a real bitcoind: the program that `BITCOIND_EXE` names, with bitcoin-cli in the same directory.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Everything that Core can check of a directory.
+/// Options with which bitcoind checks all of a data directory at its start.
 pub const CHECKS: &[&str] = &["-checkblocks=0", "-checklevel=4", "-checkblockindex=1"];
-/// Nothing that is asked of a bitcoind here takes longer.
+/// Longest wait for bitcoind.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A bitcoind on regtest; killed when dropped.
@@ -21,10 +21,10 @@ pub struct Bitcoind {
     pub port: u16,
 }
 
-/// A free port may be another's a moment later.
+/// Another program may take a free port before bitcoind does.
 const PORT_TRIES: usize = 3;
 
-/// Whether there is one; a line where there is none.
+/// Whether `BITCOIND_EXE` names a bitcoind; if not, prints that the test is skipped.
 pub fn is_there() -> bool {
     let is_there = std::env::var_os("BITCOIND_EXE").is_some();
     if !is_there {
@@ -61,7 +61,8 @@ impl Bitcoind {
     /// Starts it.
     pub fn spawn(dir: &Path, options: &[&str]) -> Bitcoind {
         let exe = PathBuf::from(std::env::var_os("BITCOIND_EXE").expect("see is_there"));
-        let (rpc_port, port) = (free_port(), free_port());
+        let rpc_port = free_port();
+        let port = free_port();
         let child = Command::new(&exe)
             .arg(format!("-datadir={}", dir.display()))
             .args([format!("-rpcport={rpc_port}"), format!("-bind=127.0.0.1:{port}")])
@@ -74,7 +75,7 @@ impl Bitcoind {
         Bitcoind { child, cli: exe.with_file_name("bitcoin-cli"), dir: dir.to_path_buf(), rpc_port, port }
     }
 
-    /// Waits until it answers; no when it ends before that.
+    /// Waits until it answers. Returns `false` if it ends before that.
     pub fn is_ready(&mut self) -> bool {
         let begin = Instant::now();
         while self.ask(&["getblockcount"]).is_err() {
@@ -87,7 +88,7 @@ impl Bitcoind {
         true
     }
 
-    /// Its process.
+    /// Its process number.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -133,7 +134,7 @@ impl Bitcoind {
         }
     }
 
-    /// Has it end, in its own time.
+    /// Asks it to stop, and waits until it has ended.
     pub fn stop(mut self) {
         // It may end before it answers.
         let _ = self.ask(&["stop"]);

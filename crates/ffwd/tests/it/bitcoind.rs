@@ -7,6 +7,7 @@ pub(crate) use testkit::bitcoind::{Bitcoind, CHECKS, is_there};
 
 /// What gettxoutsetinfo and `coins info` have in common.
 const FIELDS: [&str; 7] = ["height", "bestblock", "txouts", "bogosize", "total_amount", "hash_serialized_3", "muhash"];
+
 /// What bitcoind says of its coins.
 pub(crate) fn core_set(core: &Bitcoind) -> Value {
     let read = |hash: &str| serde_json::from_str::<Value>(&core.rpc(&["gettxoutsetinfo", hash])).unwrap();

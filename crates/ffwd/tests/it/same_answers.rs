@@ -168,8 +168,8 @@ fn blocks_are_answered_as_by_bitcoind() {
         let hash = result(core.rpc_port, "getblockhash", &json!([height]));
         let block = result(core.rpc_port, "getblock", &json!([hash, 2]));
         for (method, params) in calls(&block) {
-            let (ours, theirs) = (rpc(port, method, &params), rpc(core.rpc_port, method, &params));
-            assert_eq!(text(ours), text(theirs), "{method} {params}");
+            let of = |port| text(rpc(port, method, &params));
+            assert_eq!(of(port), of(core.rpc_port), "{method} {params}");
         }
         for path in paths(&block) {
             let get = |port| http(port, "GET", &format!("/rest/{path}"), "");
@@ -182,8 +182,8 @@ fn blocks_are_answered_as_by_bitcoind() {
     });
     let outputs: Vec<Value> = outputs.collect();
     for (method, params) in about_spenders(&outputs) {
-        let (ours, theirs) = (rpc(port, method, &params), rpc(core.rpc_port, method, &params));
-        assert_eq!(text(ours), text(theirs), "{method} {params}");
+        let of = |port| text(rpc(port, method, &params));
+        assert_eq!(of(port), of(core.rpc_port), "{method} {params}");
     }
     let found = result(port, "gettxspendingprevout", &json!([outputs]));
     let spent = found.as_array().unwrap().iter().filter(|entry| entry.get("spendingtxid").is_some()).count();

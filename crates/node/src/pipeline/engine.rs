@@ -89,7 +89,7 @@ pub enum Activated {
     Stopped,
     /// Other threads wait for this one: call again later.
     Asked,
-    /// The backend gave no next block, as when another thread had a fault: its reason is found where that is kept.
+    /// The backend gave no next block, as after a fault of another thread, which the caller has to look for.
     Withheld,
 }
 
@@ -308,7 +308,7 @@ impl<'w> Engine<'w> {
                 self.lose(node, "record contains a different block than the index says")?;
             }
         }
-        Ok(Reached::All)
+        Ok(Reached::Judged)
     }
 
     /// Refuses a target for which pruned blocks would have to be disconnected.
@@ -493,7 +493,7 @@ impl<'w> Engine<'w> {
     ///
     /// As [`Engine::activate`].
     pub fn reconnect(&mut self, target: NodeId) -> Result<bool, Fault> {
-        Ok(self.connect_to(target)? == Reached::All && self.tip == target)
+        Ok(self.connect_to(target)? == Reached::Judged && self.tip == target)
     }
 
     /// Connects blocks up to `target`, a descendant of the tip, as their bodies arrive; ends when the backend has no
@@ -512,7 +512,7 @@ impl<'w> Engine<'w> {
         }
         Ok(match self.connect_to(target)? {
             Reached::Stopped => Ended::Stopped,
-            Reached::All | Reached::UpToMissing => Ended::Done,
+            Reached::Judged | Reached::UpToMissing => Ended::Done,
         })
     }
 }
@@ -520,8 +520,8 @@ impl<'w> Engine<'w> {
 /// How connecting blocks up to a target ended.
 #[derive(PartialEq, Eq)]
 enum Reached {
-    /// All are connected, or one of them was refused or lost.
-    All,
+    /// Each block is connected, or the first one that is not was refused or lost.
+    Judged,
     /// The backend gave no next block.
     UpToMissing,
     /// Interrupted by the user.

@@ -1,8 +1,8 @@
 //! A data directory that is damaged: each damage is named, a repair ends with the right set, and no block is fetched that can
 //! be read. Damages are combined by seed; a repair is stopped at its operations, and goes on.
 //!
-//! `DOCTOR_RUNS=1000` plays more seeds, from the one that `DOCTOR_FROM` names, and has bitcoind start on each repaired
-//! directory, where there is one; with `SLOW=1` every operation of a repair is a row. A run that fails says its seed.
+//! `DOCTOR_RUNS=1000` plays more seeds, from the one that `DOCTOR_FROM` names; with `BITCOIND_EXE` bitcoind then starts
+//! on each repaired directory. With `SLOW=1` every operation of a repair is a row. A run that fails says its seed.
 
 use crate::chain::{chain, file, hash_of, put};
 use crate::data_directory::{self, DATADIR};
@@ -268,7 +268,8 @@ fn check_with_bitcoind(disk: &SimDisk, known: &Known) {
 fn write_out(disk: &SimDisk, from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in disk.list(from).unwrap() {
-        let (from, to) = (from.join(&entry.name), to.join(&entry.name));
+        let from = from.join(&entry.name);
+        let to = to.join(&entry.name);
         if entry.is_dir {
             write_out(disk, &from, &to);
         } else {

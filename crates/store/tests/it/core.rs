@@ -1,4 +1,4 @@
-//! Directory to directory with a real bitcoind, where there is one.
+//! Data directories exchanged with a real bitcoind; skipped without `BITCOIND_EXE`.
 
 use crate::common::regtest;
 use disk::{Disk, RealDisk};
@@ -12,7 +12,7 @@ use store::undofiles::{UndoFiles, UndoWriter, undo_record};
 use store::{BlockTreeDb, Chainstate, FaultKind, FileInfos, IndexEntry, Layout, Status, reindex, xor};
 use testkit::bitcoind::{self, Bitcoind, CHECKS};
 
-/// Starts bitcoind on `dir`, on no network; `None` where there is none.
+/// Starts bitcoind on `dir`, without peers. Returns `None` if `BITCOIND_EXE` names no bitcoind.
 fn start(dir: &Path, options: &[&str]) -> Option<Bitcoind> {
     bitcoind::is_there().then(|| Bitcoind::start(dir, options))
 }
