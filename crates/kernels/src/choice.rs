@@ -11,7 +11,7 @@ use crate::cpu::{Cpu, Missing};
 #[cfg(feature = "ablation")]
 use crate::ideas::{Idea, Ideas};
 use crate::muhash::Accumulator;
-use crate::sha256::{self, Pieces, Times};
+use crate::sha256::{self, Midstate, Pieces, Times};
 use crate::{crc32c, muhash, ripemd160, secp256k1, xor};
 use std::sync::LazyLock;
 use sys::memory::{Array, Buffer};
@@ -123,6 +123,15 @@ impl Kernels {
     /// If the lengths of `messages` and `out` differ.
     pub fn sha256_many(self, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
         self.sha256().many(Times::Once, messages, out);
+    }
+
+    /// Double SHA-256 of messages that begin with the blocks of `starts` and go on with `messages`.
+    ///
+    /// # Panics
+    ///
+    /// If the lengths of `starts`, `messages` and `out` differ.
+    pub fn sha256d_after(self, starts: &[Midstate], messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
+        self.sha256().many_after(starts, messages, out);
     }
 
     /// Double SHA-256 of each pair of hashes: one level of a merkle tree.

@@ -5,6 +5,7 @@
 //!
 //! Absent on purpose: hashing and encodings. The inputs here are already parsed, reduced and normalised.
 
+use crate::sighash::Longs;
 use kernels::Kernels;
 use secp256k1::{Parity, PublicKey, Scalar, XOnlyPublicKey, ecdsa, schnorr};
 
@@ -85,6 +86,20 @@ impl Check {
     }
 }
 
+impl Check {
+    /// Sets the hash that a signature signs, which was computed later than the rest.
+    ///
+    /// # Panics
+    ///
+    /// If the check is a tweak, which signs nothing.
+    pub(crate) fn set_sighash(&mut self, hash: [u8; 32]) {
+        match self {
+            Check::Ecdsa { sighash, .. } | Check::Schnorr { sighash, .. } => *sighash = hash,
+            Check::Tweak { .. } => unreachable!("a tweak signs nothing"),
+        }
+    }
+}
+
 fn ecdsa_holds(signature: &[u8; 64], key: &KeyBytes, sighash: &[u8; 32]) -> bool {
     let Ok(key) = PublicKey::from_slice(key.as_slice()) else { return false };
     let Ok(signature) = ecdsa::Signature::from_compact(signature) else { return false };
@@ -112,8 +127,9 @@ pub struct Pairs<'p> {
     pub signatures: usize,
     /// The number of keys: at least the number of signatures, at most 20.
     pub keys: usize,
-    /// The check of a pair; `None` if the pair fails whatever the curve's arithmetic gives.
-    pub pair: &'p mut dyn FnMut(usize, usize) -> Option<Check>,
+    /// The check of a pair; `None` if the pair fails whatever the curve's arithmetic gives. Long messages go to the
+    /// collection, if there is one.
+    pub pair: &'p mut dyn FnMut(usize, usize, Option<&mut Longs>) -> Option<Check>,
 }
 
 impl std::fmt::Debug for Pairs<'_> {
@@ -130,6 +146,11 @@ pub trait Checker {
     /// Whether `check` holds; the script needs the answer to continue.
     fn holds_now(&mut self, check: Check) -> bool {
         check.holds()
+    }
+
+    /// The long messages of the input that runs, if they are kept.
+    fn longs(&mut self) -> Option<&mut Longs> {
+        None
     }
 
     /// Whether to call [`Checker::multisig`].

@@ -3,17 +3,17 @@
 //! A script is valid if it succeeded under that assumption and all its recorded checks hold. Otherwise it runs again
 //! with immediate checks, and that run gives the verdict and the error.
 //!
-//! [`verify_all`] does this for a list of inputs; if the batch supports it, the hashes of the commonest inputs are
-//! deferred too. An engine that fills batches across blocks does it in steps: [`Deferred::run`] each input, keep the
+//! [`verify_all`] does this for a list of inputs; if the batch supports it, the hashes of the commonest inputs and of
+//! large transactions are deferred too. A long message is hashed once, even if its input runs again. An engine that fills batches across blocks does it in steps: [`Deferred::run`] each input, keep the
 //! [`Recorded`] of those that are not settled, let a [`Batch`] decide [`Deferred::checks`], call [`Deferred::hold`] for
 //! each, and run those that do not hold again with [`Immediate`].
 
 use crate::check::{Batch, Check, Checker, Immediate, Pairs};
 use crate::error::ScriptError;
 use crate::flags::Flags;
-use crate::sighash::{Ahead, Precomputed};
+use crate::sighash::{Ahead, Longs, Precomputed};
 use crate::templates;
-use crate::verify::{Scratch, verify};
+use crate::verify::{Scratch, verify, verify_by_interpreter};
 use kernels::Kernels;
 use std::ops::Range;
 
@@ -24,6 +24,9 @@ pub struct Deferred {
     groups: Vec<Group>,
     pairs: bool,
     ahead: Ahead,
+    longs: Longs,
+    /// Whether long messages are kept: only for [`verify_all`], which settles them.
+    keeps_longs: bool,
 }
 
 /// The pairs of one CHECKMULTISIG: for each signature, the first one first, the keys that it may match, in order.
@@ -75,12 +78,14 @@ impl Group {
 pub struct Recorded {
     checks: Range<usize>,
     groups: Range<usize>,
+    /// The script failed on the assumption that they hold: it must run again.
+    has_failed: bool,
 }
 
 impl Recorded {
     /// Whether no check is left for the batch: the input is valid.
     pub fn is_settled(&self) -> bool {
-        self.checks.is_empty()
+        self.checks.is_empty() && !self.has_failed
     }
 }
 
@@ -115,15 +120,25 @@ impl Deferred {
     pub fn clear(&mut self) {
         self.truncate(0, 0);
         self.ahead.clear();
+        self.keeps_longs = false;
+    }
+
+    /// Whether as much waits as memory or time allow.
+    fn is_full(&self) -> bool {
+        self.checks.len() >= CHECKS_MAX
+            || self.ahead.bytes() + self.longs.bytes() >= MESSAGE_BYTES_MAX
+            || self.longs.waiting_bytes() >= HASHED_BYTES_MAX
     }
 
     fn truncate(&mut self, checks: usize, groups: usize) {
         self.checks.truncate(checks);
         self.groups.truncate(groups);
+        self.longs.removed(checks);
     }
 
     /// Runs an input and records its checks. If it fails on the assumption that they hold, it runs again at once with
-    /// immediate checks, and its records are removed.
+    /// immediate checks, and its records are removed; within [`verify_all`], if it has long messages, it runs again when
+    /// they are hashed.
     ///
     /// # Errors
     ///
@@ -137,11 +152,13 @@ impl Deferred {
     ) -> Result<Recorded, ScriptError> {
         let checks = self.checks.len();
         let groups = self.groups.len();
-        if verify(tx, input, flags, self, scratch).is_err() {
+        let mut has_failed = verify(tx, input, flags, self, scratch).is_err();
+        if has_failed && !(self.keeps_longs && self.longs.has_some()) {
             self.truncate(checks, groups);
             verify(tx, input, flags, &mut Immediate, scratch)?;
+            has_failed = false;
         }
-        Ok(Recorded { checks: checks..self.checks.len(), groups: groups..self.groups.len() })
+        Ok(Recorded { checks: checks..self.checks.len(), groups: groups..self.groups.len(), has_failed })
     }
 
     /// [`Deferred::run`] for which the hashes of a template's input are deferred too: [`Deferred::hash`] computes them.
@@ -154,16 +171,23 @@ impl Deferred {
     ) -> Result<Recorded, ScriptError> {
         let place = self.checks.len();
         let groups = self.groups.len();
-        let Some(check) = templates::later(tx, input, flags, &mut self.ahead, place) else {
+        let Some(check) = templates::later(tx, input, flags, (&mut self.ahead, &mut self.longs), place) else {
             return self.run(tx, input, flags, scratch);
         };
-        self.checks.push(check);
-        Ok(Recorded { checks: place..place + 1, groups: groups..groups })
+        self.record(check);
+        Ok(Recorded { checks: place..place + 1, groups: groups..groups, has_failed: false })
     }
 
-    /// Computes the deferred hashes. Returns the positions of checks that fail whatever the batch's result, because the
-    /// hash of a key or script is wrong.
-    fn hash(&mut self, kernels: Kernels) -> Vec<usize> {
+    #[inline]
+    fn record(&mut self, check: Check) {
+        self.longs.recorded(self.checks.len());
+        self.checks.push(check);
+    }
+
+    /// Computes the deferred hashes of these inputs. Returns the positions of checks that fail whatever the batch's
+    /// result, because the hash of a key or script is wrong.
+    fn hash(&mut self, kernels: Kernels, waiting: &[Waiting<'_>]) -> Vec<usize> {
+        self.longs.settle(kernels, &mut self.checks, |owner| waiting[owner].tx);
         let wrong = self.ahead.settle(kernels, &mut self.checks);
         self.ahead.clear();
         wrong
@@ -175,6 +199,9 @@ impl Deferred {
     ///
     /// If there are fewer results than checks.
     pub fn hold(&self, recorded: &Recorded, results: &[bool]) -> bool {
+        if recorded.has_failed {
+            return false;
+        }
         let mut next = recorded.checks.start;
         for group in &self.groups[recorded.groups.clone()] {
             if !results[next..group.first].iter().all(|&holds| holds) || !group.holds(results) {
@@ -189,8 +216,13 @@ impl Deferred {
 impl Checker for Deferred {
     #[inline]
     fn holds(&mut self, check: Check) -> bool {
-        self.checks.push(check);
+        self.record(check);
         true
+    }
+
+    #[inline]
+    fn longs(&mut self) -> Option<&mut Longs> {
+        self.keeps_longs.then_some(&mut self.longs)
     }
 
     fn takes_pairs(&self) -> bool {
@@ -202,15 +234,28 @@ impl Checker for Deferred {
         // The pairs of one signature are adjacent: lanes prove them together.
         for signature in 0..group.signatures {
             for key in signature..signature + group.span() {
-                let Some(check) = (pairs.pair)(signature, key) else {
-                    self.checks.truncate(group.first);
+                let Some(check) = (pairs.pair)(signature, key, self.longs()) else {
+                    self.truncate(group.first, self.groups.len());
                     return None;
                 };
-                self.checks.push(check);
+                self.record(check);
             }
         }
         self.groups.push(group);
         Some(true)
+    }
+}
+
+/// Decides at once, like [`Immediate`], for an input that runs again: its long messages have been hashed.
+struct Again<'l>(&'l mut Longs);
+
+impl Checker for Again<'_> {
+    fn holds(&mut self, check: Check) -> bool {
+        check.holds()
+    }
+
+    fn longs(&mut self) -> Option<&mut Longs> {
+        Some(self.0)
     }
 }
 
@@ -219,6 +264,8 @@ impl Checker for Deferred {
 const CHECKS_MAX: usize = 16384;
 /// The same limit for the bytes of messages that wait to be hashed.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// The same limit for the bytes that are hashed for long messages, which share most of them: some 30 ms.
+const HASHED_BYTES_MAX: usize = 64 << 20;
 
 /// An input that waits for the batch.
 struct Waiting<'t> {
@@ -241,9 +288,24 @@ pub fn verify_all<'t>(
     scratch: &mut Scratch,
 ) -> Result<(), (usize, ScriptError)> {
     deferred.clear();
+    deferred.longs.clear(batch.takes_hashes());
+    deferred.keeps_longs = true;
+    let verdict = verify_waiting(inputs, flags, batch, deferred, scratch);
+    deferred.keeps_longs = false;
+    verdict
+}
+
+fn verify_waiting<'t>(
+    inputs: impl IntoIterator<Item = (&'t Precomputed<'t>, usize)>,
+    flags: Flags,
+    batch: &dyn Batch,
+    deferred: &mut Deferred,
+    scratch: &mut Scratch,
+) -> Result<(), (usize, ScriptError)> {
     let run = if batch.takes_hashes() { Deferred::run_unhashed } else { Deferred::run };
     let mut waiting = Vec::new();
     for (place, (tx, input)) in inputs.into_iter().enumerate() {
+        deferred.longs.begin(waiting.len());
         match run(deferred, tx, input, flags, scratch) {
             Ok(recorded) => waiting.push(Waiting { place, tx, input, recorded }),
             Err(why) => {
@@ -251,10 +313,11 @@ pub fn verify_all<'t>(
                 return Err((place, why));
             }
         }
-        if deferred.checks.len() >= CHECKS_MAX || deferred.ahead.bytes() >= MESSAGE_BYTES_MAX {
+        if deferred.is_full() {
             settle(&waiting, flags, batch, deferred, scratch)?;
             waiting.clear();
-            deferred.clear();
+            deferred.truncate(0, 0);
+            deferred.longs.clear(batch.takes_hashes());
         }
     }
     settle(&waiting, flags, batch, deferred, scratch)
@@ -268,12 +331,14 @@ fn settle(
     deferred: &mut Deferred,
     scratch: &mut Scratch,
 ) -> Result<(), (usize, ScriptError)> {
-    let wrong = deferred.hash(batch.kernels());
+    let wrong = deferred.hash(batch.kernels(), waiting);
     let mut results = batch.verify(&deferred.checks);
     wrong.into_iter().for_each(|place| results[place] = false);
-    for Waiting { place, tx, input, recorded } in waiting {
+    for (owner, Waiting { place, tx, input, recorded }) in waiting.iter().enumerate() {
         if !deferred.hold(recorded, &results) {
-            verify(tx, *input, flags, &mut Immediate, scratch).map_err(|why| (*place, why))?;
+            deferred.longs.begin_again(owner);
+            let mut checker = Again(&mut deferred.longs);
+            verify_by_interpreter(tx, *input, flags, &mut checker, scratch).map_err(|why| (*place, why))?;
         }
     }
     Ok(())

@@ -14,7 +14,9 @@ use crate::encoding::is_strict_der;
 use crate::flags::Flags;
 use crate::interpreter::{ecdsa_check, hash160};
 use crate::opcode::{OP_0, OP_1, OP_CHECKSIG, OP_DUP, OP_EQUALVERIFY, OP_HASH160, p2pkh, p2sh};
-use crate::sighash::{Ahead, Extension, Precomputed, SIGHASH_DEFAULT, legacy, message, witness_v0};
+use crate::sighash::{
+    Ahead, Asked, Extension, Longs, Need, Precomputed, SIGHASH_DEFAULT, is_long, legacy, message, witness_v0,
+};
 use crate::stack::{ELEMENT_BYTES_MAX, is_true};
 
 /// Computes the hashes: now, or later.
@@ -60,28 +62,50 @@ impl Hashes for Now {
 /// Placeholder for a deferred hash.
 const LATER: [u8; 32] = [0; 32];
 
-impl Hashes for Ahead {
+/// Computes hashes later: short messages, and long ones.
+struct Later<'l>(&'l mut Ahead, &'l mut Longs);
+
+impl Later<'_> {
+    fn long_legacy(&mut self, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u8) -> [u8; 32] {
+        match self.1.ask(tx, input, script_code, u32::from(hash_type), Need::Recorded) {
+            Asked::Known(hash) => hash,
+            Asked::Later => LATER,
+            Asked::Unknown(place) => {
+                let hash = Now.legacy(tx, input, script_code, hash_type);
+                if let Some(place) = place {
+                    self.1.put(place, hash);
+                }
+                hash
+            }
+        }
+    }
+}
+
+impl Hashes for Later<'_> {
     #[inline]
     fn is_hash160(&mut self, bytes: &[u8], want: &[u8; 20]) -> bool {
-        self.want_hash160(bytes, *want);
+        self.0.want_hash160(bytes, *want);
         true
     }
 
     #[inline]
     fn legacy(&mut self, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u8) -> [u8; 32] {
-        let is_kept = self.want_legacy(tx, input, script_code, hash_type);
-        if is_kept { LATER } else { Now.legacy(tx, input, script_code, hash_type) }
+        match self.0.want_legacy(tx, input, script_code, hash_type) {
+            true => LATER,
+            false if is_long(tx, script_code) => self.long_legacy(tx, input, script_code, hash_type),
+            false => Now.legacy(tx, input, script_code, hash_type),
+        }
     }
 
     #[inline]
     fn witness_v0(&mut self, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u8) -> [u8; 32] {
-        self.want_witness_v0(tx, input, script_code, hash_type);
+        self.0.want_witness_v0(tx, input, script_code, hash_type);
         LATER
     }
 
     #[inline]
     fn key_path(&mut self, tx: &Precomputed<'_>, input: usize, hash_type: u8) -> Option<[u8; 32]> {
-        self.want_key_path(tx, input, hash_type).map(|()| LATER)
+        self.0.want_key_path(tx, input, hash_type).map(|()| LATER)
     }
 }
 
@@ -98,11 +122,11 @@ pub(crate) fn later(
     tx: &Precomputed<'_>,
     input: usize,
     flags: Flags,
-    ahead: &mut Ahead,
+    (ahead, longs): (&mut Ahead, &mut Longs),
     place: usize,
 ) -> Option<Check> {
     let mark = ahead.begin(place);
-    let check = check(tx, input, flags, ahead);
+    let check = check(tx, input, flags, &mut Later(ahead, longs));
     if check.is_none() {
         ahead.back_to(mark);
     }

@@ -72,29 +72,30 @@ fn quadratic_legacy(blocks: &mut Blocks) -> Result<u32, Error> {
     Ok(1)
 }
 
-/// Inputs of 100 checks of one signature by one key each; of the last input the last check fails.
+/// As many checks as fit, each of a signature and a key of its own; of the last input the last check fails.
 fn sigops_bad_last(blocks: &mut Blocks) -> Result<u32, Error> {
-    const INPUTS: u32 = 799;
-    const CHECKS: usize = 100;
-    let own = |number: u32| {
-        let key = public(&pair(number));
-        let last = if number + 1 == INPUTS { public(&pair(INPUTS)) } else { key };
+    const INPUTS: u32 = 200;
+    const CHECKS: u32 = 180;
+    let script = |input: u32| {
         let mut script = Vec::new();
-        for _ in 1..CHECKS {
-            script.push(OP_DUP);
-            push(&mut script, &key);
-            script.push(OP_CHECKSIGVERIFY);
+        for check in 0..CHECKS {
+            push(&mut script, &public(&pair(input * CHECKS + check)));
+            script.push(if check + 1 < CHECKS { OP_CHECKSIGVERIFY } else { OP_CHECKSIG });
         }
-        push(&mut script, &last);
-        script.push(OP_CHECKSIG);
         script
     };
-    let scripts: Vec<Vec<u8>> = (0..INPUTS).map(own).collect();
+    let scripts: Vec<Vec<u8>> = (0..INPUTS).map(script).collect();
     let coins = blocks.fund(scripts.iter().map(|script| Output { value: VALUE, script: p2wsh(script) }).collect())?;
     let mut tx = spending(&coins, vec![Output { value: VALUE, script: vec![OP_TRUE] }]);
-    for (number, script) in (0..INPUTS).zip(scripts) {
-        let hash = tx.witness_v0_hash(number as usize, &script, VALUE);
-        tx.inputs[number as usize].witness = vec![sign(hash, &pair(number)), script];
+    for (input, script) in (0..INPUTS).zip(scripts) {
+        let hash = tx.witness_v0_hash(input as usize, &script, VALUE);
+        let last = (input + 1) * CHECKS - 1;
+        // The first check takes what was pushed last.
+        let signatures = (input * CHECKS..=last).rev().map(|number| {
+            let is_bad = number + 1 == INPUTS * CHECKS;
+            sign(hash, &pair(number + u32::from(is_bad)))
+        });
+        tx.inputs[input as usize].witness = signatures.chain([script]).collect();
     }
     blocks.append(&[tx])?;
     Ok(1)
@@ -228,7 +229,7 @@ fn tapscript(blocks: &mut Blocks) -> Result<u32, Error> {
 
 /// Chains of transactions with one input and one output, each with a script of its own in its witness.
 fn script_cache(blocks: &mut Blocks) -> Result<u32, Error> {
-    const BLOCKS: u32 = 8;
+    const BLOCKS: u32 = 24;
     const CHAINS: u32 = 100;
     const LENGTH: u32 = 95;
     let own = |number: u32| {

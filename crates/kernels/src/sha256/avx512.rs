@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::Pieces;
-use super::engine::{Engine, blocks_of};
+use super::engine::{Blocks, Engine, blocks_of};
 use super::reference::{K, PADDING_64_ROUNDS, START, Words};
 use super::stage::Stage;
 use super::vector::{LaneWords, lanes_engine, round, sixteen_rounds};

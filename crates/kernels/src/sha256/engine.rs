@@ -50,8 +50,8 @@ pub(super) trait Engine<const N: usize>: Copy {
 
     /// [`Stage::fill`] with the kernel's copy function.
     #[inline]
-    fn stage<'a>(self, stage: &mut Stage, message: &Pieces<'a>, done: usize) -> Option<&'a [u8]> {
-        stage.fill(message, done, copy_plain)
+    fn stage<'a>(self, stage: &mut Stage, message: &Pieces<'a>, blocks: Blocks) -> Option<&'a [u8]> {
+        stage.fill(message, blocks, copy_plain)
     }
 }
 
@@ -87,14 +87,23 @@ pub(crate) enum Times {
     Twice,
 }
 
+/// Blocks of a message that have been hashed.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Blocks {
+    /// Those before its pieces, which are not there: a state was given that has them.
+    pub(super) before: usize,
+    /// Those of its pieces.
+    pub(super) done: usize,
+}
+
 /// A message whose first blocks have been hashed.
 #[derive(Clone, Copy)]
 pub(super) struct Job {
     /// Index of the message.
-    message: usize,
+    pub(super) message: usize,
     /// Number of its blocks in `state`.
-    done: usize,
-    state: Words,
+    pub(super) blocks: Blocks,
+    pub(super) state: Words,
 }
 
 /// Computes the hashes of the messages in `order` and of those in `jobs`, which have been begun, into their positions
@@ -134,8 +143,8 @@ const WIDE: usize = 8;
 struct Lane<'a> {
     message: usize,
     /// Blocks of the message that are in the state.
-    done: usize,
-    /// Blocks of the message; 0: the lane is idle.
+    blocks: Blocks,
+    /// Blocks of the message's pieces; 0: the lane is idle.
     total: usize,
     /// The next blocks in place, in the message itself; `None` if they are staged.
     direct: Option<&'a [u8]>,
@@ -145,7 +154,8 @@ struct Lane<'a> {
 }
 
 impl Lane<'_> {
-    const IDLE: Self = Lane { message: 0, done: 0, total: 0, direct: None, taken: 0, have: 0 };
+    const IDLE: Self =
+        Lane { message: 0, blocks: Blocks { before: 0, done: 0 }, total: 0, direct: None, taken: 0, have: 0 };
 }
 
 struct LaneSet<'a, 'o, E: Engine<N>, const N: usize> {
@@ -182,7 +192,7 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
 
     /// Removes finished messages from their lanes.
     fn finish(&mut self, out: &mut [[u8; 32]]) {
-        let has_ended = |lane: &Lane<'_>| lane.done == lane.total && lane.total > 0;
+        let has_ended = |lane: &Lane<'_>| lane.blocks.done == lane.total && lane.total > 0;
         let ended = self.lanes.iter().filter(|lane| has_ended(lane)).count();
         if ended * 2 >= N {
             // The usual case, because messages are ordered by their number of blocks: no single lane is moved.
@@ -212,7 +222,7 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         }
         self.engine.digests(&state, &mut digests);
         for (lane, digest) in self.lanes.iter_mut().zip(&digests) {
-            if lane.done == lane.total && lane.total > 0 {
+            if lane.blocks.done == lane.total && lane.total > 0 {
                 out[lane.message] = *digest;
                 *lane = Lane::IDLE;
             }
@@ -250,7 +260,7 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
             let lane = &mut self.lanes[at];
             if lane.taken == lane.have {
                 let message = &messages[lane.message];
-                lane.direct = self.engine.stage(stage, message, lane.done);
+                lane.direct = self.engine.stage(stage, message, lane.blocks);
                 lane.have = lane.direct.map_or(stage.count(), |bytes| bytes.len() / 64);
                 lane.taken = 0;
             }
@@ -263,7 +273,7 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
     fn begin(&mut self, at: usize, messages: &[Pieces<'a>]) -> bool {
         let lane = &mut self.lanes[at];
         if let Some(job) = self.jobs.pop() {
-            (lane.message, lane.done) = (job.message, job.done);
+            (lane.message, lane.blocks) = (job.message, job.blocks);
             E::set(&mut self.state, at, job.state);
         } else if let Some(message) = self.order.next() {
             lane.message = *message;
@@ -305,7 +315,7 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         for (lane, blocks) in self.lanes.iter_mut().zip(&mut blocks) {
             if lane.total > 0 {
                 lane.taken += count;
-                lane.done += count;
+                lane.blocks.done += count;
             } else {
                 // An idle lane repeats another's blocks; its state is not read.
                 (*blocks, self.clean) = (spare, false);
@@ -318,7 +328,7 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
     fn leave(self) -> Vec<Job> {
         let job = |(at, lane): (usize, &Lane<'_>)| Job {
             message: lane.message,
-            done: lane.done,
+            blocks: lane.blocks,
             state: E::get(&self.state, at),
         };
         let busy = self.lanes.iter().enumerate().filter(|(_, lane)| lane.total > 0);

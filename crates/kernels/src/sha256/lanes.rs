@@ -4,9 +4,9 @@ use std::fmt;
 
 use crate::cpu::Cpu;
 
-use super::Pieces;
-use super::engine::{self, Engine, Job, Times, block_count, bytes_of, drive};
+use super::engine::{self, Blocks, Engine, Job, Times, block_count, bytes_of, drive};
 use super::reference::{Portable, Reference};
+use super::{Midstate, Pieces};
 #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
 use super::{armsha::ArmSha, neon::Neon};
 #[cfg(target_arch = "x86_64")]
@@ -83,7 +83,36 @@ impl Kernel {
             sorted = longest_first(messages);
             order = &sorted;
         }
-        let mut jobs = Vec::new();
+        self.run(times, Vec::new(), order, messages, out);
+    }
+
+    /// Double hashes of messages that begin with the blocks of `starts`, and go on with `messages`.
+    ///
+    /// # Panics
+    ///
+    /// If the lengths of `starts`, `messages` and `out` differ.
+    pub(crate) fn many_after(&self, starts: &[Midstate], messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
+        assert!(starts.len() == messages.len() && messages.len() == out.len(), "a start and a place for each message");
+        let job = |(message, start): (usize, &Midstate)| Job {
+            message,
+            blocks: Blocks { before: start.blocks, done: 0 },
+            state: start.words,
+        };
+        let mut jobs: Vec<Job> = starts.iter().enumerate().map(job).collect();
+        // Taken from the end, the longest first.
+        jobs.sort_by_key(|job| bytes_of(&messages[job.message]));
+        self.run(Times::Twice, jobs, &[], messages, out);
+    }
+
+    /// Passes messages through the steps: begun ones, and new ones in this order.
+    fn run(
+        &self,
+        times: Times,
+        mut jobs: Vec<Job>,
+        mut order: &[usize],
+        messages: &[Pieces<'_>],
+        out: &mut [[u8; 32]],
+    ) {
         for step in &self.steps {
             if jobs.len() + order.len() >= step.busy_min {
                 jobs = (step.drive)(times, jobs, order, messages, out, step.busy_min);

@@ -27,6 +27,7 @@ mod streams;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", feature = "unproven")))]
 mod vector;
 
+use reference::{START, Words};
 use sha2::Digest;
 
 pub(crate) use engine::Times;
@@ -68,6 +69,15 @@ pub fn sha256_many_with(lanes: Lanes, messages: &[Pieces<'_>], out: &mut [[u8; 3
     lanes.kernel().many(Times::Once, messages, out);
 }
 
+/// Double SHA-256 of messages that begin with the blocks of `starts` and go on with `messages`, by one kernel.
+///
+/// # Panics
+///
+/// If the lengths of `starts`, `messages` and `out` differ.
+pub fn sha256d_after_with(lanes: Lanes, starts: &[Midstate], messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
+    lanes.kernel().many_after(starts, messages, out);
+}
+
 /// Double SHA-256 of each pair of hashes: one level of a merkle tree. By one kernel.
 ///
 /// # Panics
@@ -86,6 +96,24 @@ pub fn sha256d_64_with(lanes: Lanes, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
 pub fn sha256d_80_with(lanes: Lanes, headers: &[[u8; 80]], out: &mut [[u8; 32]]) {
     assert_eq!(headers.len(), out.len(), "a place for each header");
     lanes.kernel().headers(headers, out);
+}
+
+/// The state after whole blocks with which messages begin: hash them once, go on with many messages at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Midstate {
+    words: Words,
+    blocks: usize,
+}
+
+impl Midstate {
+    /// The start of a message.
+    pub const START: Midstate = Midstate { words: START, blocks: 0 };
+
+    /// Appends blocks. Uses the SHA instructions if the processor has them.
+    pub fn update(&mut self, blocks: &[[u8; 64]]) {
+        sha2::block_api::compress256(&mut self.words, blocks);
+        self.blocks += blocks.len();
+    }
 }
 
 /// Incremental SHA-256. A clone is a midstate: hash a common start once.
@@ -204,6 +232,39 @@ mod tests {
         }
         let short = [&data[..4], &data[9..300], &data[5..9]];
         check_many("a giant among dwarfs", &[short, [&data[..4], &data[4..], &[]], short, short]);
+    }
+
+    #[test]
+    fn messages_go_on_from_their_starts() {
+        let mut rng = Rng::new(5);
+        let data = rng.bytes(rounds(60_000).max(3000));
+        for count in [0, 1, 2, 5, 13, 40, 70] {
+            // Blocks that a state has, and the end of the whole message.
+            let messages: Vec<(usize, usize)> = (0..count)
+                .map(|at| {
+                    let blocks = [0, 1, 2, rng.below(data.len() / 64)][at % 4];
+                    (blocks, blocks * 64 + rng.below(data.len() - blocks * 64 + 1))
+                })
+                .collect();
+            let start = |&(blocks, _): &(usize, usize)| {
+                let mut start = Midstate::START;
+                let (first, second) = data[..blocks * 64].as_chunks().0.split_at(blocks / 2);
+                start.update(first);
+                start.update(second);
+                start
+            };
+            let starts: Vec<Midstate> = messages.iter().map(start).collect();
+            let rest: Vec<_> = messages.iter().map(|&(blocks, end)| cut(&data[blocks * 64..end], &mut rng)).collect();
+            let want: Vec<[u8; 32]> = messages.iter().map(|&(_, end)| want(&[&data[..end], &[], &[]])).collect();
+            let mut out = vec![[0; 32]; count];
+            Kernels::default().sha256d_after(&starts, &rest, &mut out);
+            assert!(out == want, "{count} messages, best kernel");
+            for lanes in Lanes::available() {
+                out.fill([0; 32]);
+                sha256d_after_with(lanes, &starts, &rest, &mut out);
+                assert!(out == want, "{count} messages, {lanes:?}");
+            }
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! with the padding at the end.
 
 use super::Pieces;
-use super::engine::{block_count, bytes_of};
+use super::engine::{Blocks, block_count, bytes_of};
 
 /// Bytes of a message that are copied at a time: most transactions are shorter. A multiple of 64; sixteen stages stay
 /// well inside a first-level cache of 32 KiB.
@@ -38,8 +38,8 @@ impl Stage {
         &self.bytes[start * 64..self.count * 64]
     }
 
-    /// Finds or stages the blocks of `message` from block `done` on, at least one. Returns whole blocks of the message
-    /// itself, or `None` if they are staged. `done` is less than the number of the message's blocks.
+    /// Finds or stages the blocks of `message` after those that are done, at least one. Returns whole blocks of the
+    /// message itself, or `None` if they are staged. Not all of its blocks are done.
     ///
     /// `copy` copies its second argument to the start of the first, which has [`SLACK_BYTES`] more that it may
     /// overwrite.
@@ -47,7 +47,7 @@ impl Stage {
     pub(super) fn fill<'a>(
         &mut self,
         message: &Pieces<'a>,
-        done: usize,
+        Blocks { before, done }: Blocks,
         copy: impl Fn(&mut [u8], &[u8]),
     ) -> Option<&'a [u8]> {
         let start = done * 64;
@@ -76,7 +76,7 @@ impl Stage {
                 return None;
             }
         }
-        self.pad(filled, bytes, start <= bytes);
+        self.pad(filled, before * 64 + bytes, start <= bytes);
         self.count = block_count(bytes) - done;
         None
     }
@@ -155,7 +155,7 @@ mod tests {
             // From any block on, as after a change of engines, and from there to the end.
             let mut done = rng.below(total);
             while done < total {
-                let have = match stage.fill(&message, done, copy_plain) {
+                let have = match stage.fill(&message, Blocks { before: 0, done }, copy_plain) {
                     None => stage.blocks(0),
                     Some(bytes) => bytes,
                 };
@@ -164,6 +164,23 @@ mod tests {
                 assert_eq!(have, &want[done * 64..(done + count) * 64], "{lengths:?} at {done}");
                 done += count;
             }
+        }
+    }
+
+    #[test]
+    fn length_counts_blocks_before_pieces() {
+        let mut stage = Stage::new();
+        for (before, bytes) in [(1, 0), (3, 55), (1 << 20, 56), (7, 130)] {
+            let rest = vec![7; bytes];
+            assert!(
+                stage.fill(&[&rest, &[], &[]], Blocks { before, done: 0 }, copy_plain).is_none(),
+                "{bytes} are staged"
+            );
+            let have = stage.blocks(0);
+            assert_eq!(have.len(), block_count(bytes) * 64, "{bytes}");
+            let bits = ((before * 64 + bytes) * 8) as u64;
+            assert_eq!(have.last_chunk(), Some(&bits.to_be_bytes()), "{before} blocks and {bytes} bytes");
+            assert_eq!(have[bytes], 0x80, "{bytes}");
         }
     }
 }

@@ -95,9 +95,9 @@ macro_rules! lanes_engine {
                 unsafe { digests(state, out) }
             }
 
-            fn stage<'a>(self, stage: &mut Stage, message: &Pieces<'a>, done: usize) -> Option<&'a [u8]> {
+            fn stage<'a>(self, stage: &mut Stage, message: &Pieces<'a>, blocks: Blocks) -> Option<&'a [u8]> {
                 // SAFETY: as above.
-                unsafe { fill(stage, message, done) }
+                unsafe { fill(stage, message, blocks) }
             }
         }
 
@@ -109,8 +109,8 @@ macro_rules! lanes_engine {
 
         /// [`Stage::fill`] with this width's copy function.
         #[target_feature(enable = $features)]
-        fn fill<'a>(stage: &mut Stage, message: &Pieces<'a>, done: usize) -> Option<&'a [u8]> {
-            stage.fill(message, done, |to, from| copy(to, from))
+        fn fill<'a>(stage: &mut Stage, message: &Pieces<'a>, blocks: Blocks) -> Option<&'a [u8]> {
+            stage.fill(message, blocks, |to, from| copy(to, from))
         }
 
         /// Hashes `count` blocks of each lane into the state.

@@ -167,7 +167,9 @@ impl Quiet<'_, '_, '_> {
             (context, headers::median_times(&tree, tip))
         };
         let spill = &self.engine.spill_files();
-        let question = Question { params, context: &context, bytes, times: &times, spill, alone: Alone::Judge };
+        let alone = Alone::Judge;
+        let question =
+            Question { params, context: &context, bytes, times: &times, spill, alone, suspect: None };
         Ok(match recheck::judge(&question, |outpoint| self.engine.coin(outpoint))? {
             Answer::Good => None,
             Answer::Refused { error, .. } => Some(error.to_string()),

@@ -139,6 +139,7 @@ impl Live {
                 times: &times,
                 spill: &spill,
                 alone: Alone::Judged,
+                suspect: None,
             };
             match recheck::judge(&question, |outpoint| coins.get(outpoint))? {
                 Answer::Good => {}

@@ -10,7 +10,7 @@ use crate::chain::index::{Headers, SharedIndex};
 use crate::chain::pruned_fork::PrunedFork;
 use crate::chain::tree::NodeId;
 use crate::fault::{Ended, Fault};
-use crate::pipeline::recheck::{self, Alone, Answer, Question};
+use crate::pipeline::recheck::{self, Alone, Answer, Question, Suspect};
 use crate::pipeline::{Backend, Outcome, Pipeline, Settings};
 use coins::table::HashKey;
 use consensus::{BlockError, Params, ScriptCheckReason, bip30};
@@ -350,6 +350,7 @@ impl<'w> Engine<'w> {
                 times: &times,
                 spill: &spill,
                 alone: Alone::Judge,
+                suspect: Suspect::of(first),
             };
             recheck::judge(&question, |outpoint| self.coin(outpoint))?
         };

@@ -8,7 +8,7 @@
 use crate::chain::block::{Bip30, BlockContext, HeaderContext};
 use crate::fault::Fault;
 use crate::pipeline::stages::transaction_of;
-use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, block};
+use consensus::{BlockError, BlockSpend, Params, Place, Rule, SpentCoin, block};
 use kernels::Kernels;
 use kernels::sha256::{Sha256, sha256};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
@@ -32,6 +32,24 @@ pub(crate) struct Question<'a> {
     pub spill: &'a SpillFiles,
     /// Whether to check the rules that need no coins.
     pub alone: Alone,
+    /// The input whose scripts failed in the first check, if that is why the block was refused.
+    pub suspect: Option<Suspect>,
+}
+
+/// An input whose scripts are run before all others: if they fail, no other input matters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Suspect {
+    transaction: usize,
+    input: usize,
+}
+
+impl Suspect {
+    /// The input that the error of the first check names, if its scripts failed.
+    pub(crate) fn of(first: &BlockError) -> Option<Suspect> {
+        let Place::Transaction { index, input: Some(input), .. } = first.place else { return None };
+        let is_script = matches!(first.rule, Rule::BlockScriptVerifyFlagFailed { .. });
+        is_script.then_some(Suspect { transaction: index as usize, input: input as usize })
+    }
 }
 
 /// How to treat the rules of a block that need no coins.
@@ -212,7 +230,7 @@ fn with_coins(
     if let Err(error) = spend.finish(&parsed.transaction(0)) {
         return Ok(Some(error));
     }
-    let scripts = question.context.scripts().map(|flags| run_scripts(parsed, txids, spent, flags));
+    let scripts = question.context.scripts().map(|flags| run_scripts(parsed, txids, spent, flags, question.suspect));
     Ok(scripts.and_then(Result::err))
 }
 
@@ -263,21 +281,47 @@ impl SpentCoins {
     }
 }
 
-fn run_scripts(parsed: &Block<'_>, txids: &[Txid], spent: &SpentCoins, flags: Flags) -> Result<(), BlockError> {
+/// Runs the scripts of the suspect, and if they pass, of all inputs.
+fn run_scripts(
+    parsed: &Block<'_>,
+    txids: &[Txid],
+    spent: &SpentCoins,
+    flags: Flags,
+    suspect: Option<Suspect>,
+) -> Result<(), BlockError> {
     let mut scratch = Scratch::default();
-    for (index, (tx, txid)) in parsed.transactions().zip(txids).enumerate().skip(1) {
-        debug_assert_eq!(transaction_of(parsed, tx.first_input()), index);
-        let coins = (tx.first_input() - 1..).take(tx.input_count()).map(|input| spent.get(input));
-        let outputs: Vec<SpentOutput<'_>> = coins
-            .map(|coin| coin.expect("a block with a missing coin was refused"))
-            .map(|coin| SpentOutput { value: coin.value, script: coin.script })
-            .collect();
-        let precomputed = Precomputed::new(tx, &outputs);
-        for input in 0..tx.input_count() {
-            script::verify::verify_by_interpreter(&precomputed, input, flags, &mut Immediate, &mut scratch).map_err(
-                |error| BlockError::in_input(Rule::BlockScriptVerifyFlagFailed { error }, index, *txid, input),
-            )?;
-        }
+    let count = |index: usize| parsed.transaction(index).input_count();
+    let is_there = |at: &Suspect| (1..txids.len()).contains(&at.transaction) && at.input < count(at.transaction);
+    if let Some(Suspect { transaction, input }) = suspect.filter(is_there) {
+        run_inputs(parsed, txids, spent, flags, (transaction, input..input + 1), &mut scratch)?;
+    }
+    for index in 1..txids.len() {
+        run_inputs(parsed, txids, spent, flags, (index, 0..count(index)), &mut scratch)?;
+    }
+    Ok(())
+}
+
+/// Runs the scripts of some inputs of a transaction.
+fn run_inputs(
+    parsed: &Block<'_>,
+    txids: &[Txid],
+    spent: &SpentCoins,
+    flags: Flags,
+    (index, inputs): (usize, Range<usize>),
+    scratch: &mut Scratch,
+) -> Result<(), BlockError> {
+    let tx = parsed.transaction(index);
+    debug_assert_eq!(transaction_of(parsed, tx.first_input()), index);
+    let coins = (tx.first_input() - 1..).take(tx.input_count()).map(|input| spent.get(input));
+    let outputs: Vec<SpentOutput<'_>> = coins
+        .map(|coin| coin.expect("a block with a missing coin was refused"))
+        .map(|coin| SpentOutput { value: coin.value, script: coin.script })
+        .collect();
+    let precomputed = Precomputed::new(tx, &outputs);
+    for input in inputs {
+        script::verify::verify_by_interpreter(&precomputed, input, flags, &mut Immediate, scratch).map_err(
+            |error| BlockError::in_input(Rule::BlockScriptVerifyFlagFailed { error }, index, txids[index], input),
+        )?;
     }
     Ok(())
 }

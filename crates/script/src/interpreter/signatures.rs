@@ -8,7 +8,8 @@ use crate::flags::Flags;
 use crate::number;
 use crate::opcode::*;
 use crate::sighash::{
-    Cache, Precomputed, SIGHASH_DEFAULT, SINGLE_WITHOUT_OUTPUT, legacy_state, message, with_hash_type, witness_v0_state,
+    Asked, Cache, Longs, Need, Precomputed, SIGHASH_DEFAULT, SINGLE_WITHOUT_OUTPUT, is_long, legacy_state, message,
+    with_hash_type, witness_v0_state,
 };
 use crate::stack::Element;
 use std::borrow::Cow;
@@ -68,6 +69,9 @@ pub(crate) fn ecdsa_check(signature: &[u8], key: &[u8], sighash: impl FnOnce(u8)
     Some(Check::Ecdsa { signature, key: KeyBytes::new(key)?, sighash: sighash(hash_type) })
 }
 
+/// Placeholder for a hash that is computed later.
+const LATER: [u8; 32] = [0; 32];
+
 /// Computes the hash that a signature before tapscript signs, for one input.
 struct Hasher<'h, 'a> {
     tx: &'h Precomputed<'a>,
@@ -78,8 +82,31 @@ struct Hasher<'h, 'a> {
 }
 
 impl Hasher<'_, '_> {
+    /// The hash, or any value if it is computed later for the check that is recorded next.
     #[inline]
-    fn sighash(&mut self, hash_type: u8) -> [u8; 32] {
+    fn sighash(&mut self, hash_type: u8, longs: Option<&mut Longs>, need: Need) -> [u8; 32] {
+        match longs.filter(|_| self.version == Version::Base && is_long(self.tx, self.script_code)) {
+            Some(longs) => self.long_sighash(hash_type, longs, need),
+            None => self.sighash_now(hash_type),
+        }
+    }
+
+    fn long_sighash(&mut self, hash_type: u8, longs: &mut Longs, need: Need) -> [u8; 32] {
+        match longs.ask(self.tx, self.input, self.script_code, u32::from(hash_type), need) {
+            Asked::Known(hash) => hash,
+            Asked::Later => LATER,
+            Asked::Unknown(place) => {
+                let hash = self.sighash_now(hash_type);
+                if let Some(place) = place {
+                    longs.put(place, hash);
+                }
+                hash
+            }
+        }
+    }
+
+    #[inline]
+    fn sighash_now(&mut self, hash_type: u8) -> [u8; 32] {
         let tx = self.tx;
         let input = self.input;
         let script_code = self.script_code;
@@ -159,8 +186,8 @@ impl<'a, 's> Machine<'_, '_, 'a, 's> {
         check_signature(signature, flags)?;
         check_key(key, flags, version == Version::WitnessV0)?;
         let (mut hasher, checker) = self.hasher(&script_code);
-        let good = ecdsa_check(signature, key, |hash_type| hasher.sighash(hash_type))
-            .is_some_and(|check| checker.holds(check));
+        let check = ecdsa_check(signature, key, |hash_type| hasher.sighash(hash_type, checker.longs(), Need::Recorded));
+        let good = check.is_some_and(|check| checker.holds(check));
         if !good && flags.has(Flags::NULLFAIL) && !signature.is_empty() {
             return Err(ScriptError::SigNullFail);
         }
@@ -256,7 +283,9 @@ impl<'a, 's> Machine<'_, '_, 'a, 's> {
         while signature < group.signatures {
             check_signature(group.signature(signature), flags)?;
             check_key(group.key(key), flags, version == Version::WitnessV0)?;
-            let check = ecdsa_check(group.signature(signature), group.key(key), |hash_type| hasher.sighash(hash_type));
+            let check = ecdsa_check(group.signature(signature), group.key(key), |hash_type| {
+                hasher.sighash(hash_type, checker.longs(), Need::Now)
+            });
             if check.is_some_and(|check| checker.holds_now(check)) {
                 signature += 1;
             }
@@ -279,8 +308,10 @@ impl<'a, 's> Machine<'_, '_, 'a, 's> {
             return None;
         }
         let (mut hasher, checker) = self.hasher(script_code);
-        let mut pair =
-            |i: usize, j: usize| ecdsa_check(group.signature(i), group.key(j), |hash_type| hasher.sighash(hash_type));
+        let mut pair = |i: usize, j: usize, longs: Option<&mut Longs>| {
+            let hash = |hash_type| hasher.sighash(hash_type, longs, Need::Recorded);
+            ecdsa_check(group.signature(i), group.key(j), hash)
+        };
         checker.multisig(Pairs { signatures: group.signatures, keys: group.keys, pair: &mut pair })
     }
 }

@@ -4,7 +4,7 @@
 //! [`hash_shared`] fills [`Precomputed`] of many transactions. [`Ahead`] collects the messages of many inputs until all
 //! are hashed: the messages of signatures, and the keys whose HASH160 must match.
 //!
-//! Absent on purpose: long or rare messages. Each of them is hashed when it is needed, as without this module.
+//! Absent on purpose: long messages ([`super::longs`]), and rare ones, which are hashed when they are needed.
 
 use super::taproot::put_message;
 use super::{Coins, Extension, Parts, Precomputed, Sink, legacy, segwit, tagged};
@@ -21,8 +21,6 @@ const INPUTS_MAX: usize = 64;
 const SCRIPT_BYTES_MAX: usize = 4096;
 /// The most inputs that are examined to predict the needs of the transaction's other inputs.
 const LOOKED_AT_MAX: usize = 8;
-/// The most bytes of a collected message.
-const MESSAGE_BYTES_MAX: usize = 2048;
 
 /// Computes the shared hashes that the inputs of each transaction are likely to need. Any others are computed on
 /// demand.
@@ -188,7 +186,7 @@ impl Ahead {
     pub(crate) fn want_legacy(&mut self, tx: &Precomputed<'_>, input: usize, code: &[u8], hash_type: u8) -> bool {
         let start = self.bytes.len();
         let kind = u32::from(hash_type);
-        let is_short = legacy::put_short(&mut self.bytes, tx, input, code, kind, MESSAGE_BYTES_MAX);
+        let is_short = legacy::put_short(&mut self.bytes, tx, input, code, kind, legacy::SHORT_BYTES_MAX);
         if is_short {
             self.twice.push(self.message(start));
         }
@@ -217,7 +215,7 @@ impl Ahead {
         let messages: Vec<Pieces<'_>> = self.twice.iter().map(|message| [of(message), &[], &[]]).collect();
         let mut hashes = vec![[0; 32]; messages.len()];
         kernels.sha256d_many(&messages, &mut hashes);
-        self.twice.iter().zip(&hashes).for_each(|(message, hash)| set_sighash(&mut checks[message.check], *hash));
+        self.twice.iter().zip(&hashes).for_each(|(message, hash)| checks[message.check].set_sighash(*hash));
 
         let tag = &tagged::SIGHASH_START[..];
         let mut messages: Vec<Pieces<'_>> = self.tagged.iter().map(|message| [tag, of(message), &[]]).collect();
@@ -226,19 +224,12 @@ impl Ahead {
         hashes.resize(messages.len(), [0; 32]);
         kernels.sha256_many(&messages, &mut hashes);
         let (sighashes, digests) = hashes.split_at(self.tagged.len());
-        self.tagged.iter().zip(sighashes).for_each(|(message, hash)| set_sighash(&mut checks[message.check], *hash));
+        self.tagged.iter().zip(sighashes).for_each(|(message, hash)| checks[message.check].set_sighash(*hash));
 
         let mut found = vec![[0; 20]; digests.len()];
         kernels.ripemd160(digests, &mut found);
         let is_wrong =
             |((message, want), found): (&(Message, [u8; 20]), [u8; 20])| (*want != found).then_some(message.check);
         self.hash160.iter().zip(found).filter_map(is_wrong).collect()
-    }
-}
-
-fn set_sighash(check: &mut Check, hash: [u8; 32]) {
-    match check {
-        Check::Ecdsa { sighash, .. } | Check::Schnorr { sighash, .. } => *sighash = hash,
-        Check::Tweak { .. } => unreachable!("a tweak signs nothing"),
     }
 }

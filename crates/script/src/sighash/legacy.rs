@@ -4,12 +4,13 @@
 //! optimizations reduce it. The blanked inputs are prepared in one buffer, so that a hash is a few long runs without
 //! copies. The hash of the inputs before the signed one continues from a state saved every [`STEP_INPUTS`] inputs,
 //! which halves the work. Messages that are short enough are collected and hashed whole, many at a time
-//! ([`put_short`]).
+//! ([`put_short`]). Longer ones are kept without the part that they share ([`Long`]), and hashed many at a time too.
 
 use crate::opcode::{Instructions, OP_CODESEPARATOR};
 use crate::sighash::{Outputs, Precomputed, SIGHASH_ANYONECANPAY, Sink, Writer, with_hash_type};
-use kernels::sha256::Sha256;
+use kernels::sha256::{Midstate, Pieces, Sha256};
 use primitives::Transaction;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// From this number of inputs on, the blanked inputs are cached; below, they are written each time, and nothing is
@@ -17,6 +18,8 @@ use std::sync::OnceLock;
 const KEPT_INPUTS_MIN: usize = 12;
 /// Number of inputs between two saved states.
 const STEP_INPUTS: usize = 32;
+/// Number of blocks of SHA-256 between two saved states of the lanes.
+const STEP_BLOCKS: usize = 20;
 /// A blanked input: prevout, empty script, sequence.
 const BLANK_BYTES: usize = 36 + 1 + 4;
 /// An output that SINGLE blanks: amount -1, empty script.
@@ -78,16 +81,13 @@ pub(crate) fn put_short(
     hash_type: u32,
     bytes_max: usize,
 ) -> bool {
-    /// Version, three counts, an input without its script, lock time, hash type.
-    const OTHER_BYTES_MAX: usize = 4 + 3 * 5 + BLANK_BYTES + 4 + 4;
     let outputs = Outputs::of(hash_type);
     let transaction = tx.transaction();
-    let bytes = OTHER_BYTES_MAX + transaction.input_count() * BLANK_BYTES + script_code.len() + tx.outputs.len();
-    if outputs == Outputs::Single || bytes > bytes_max {
+    if outputs == Outputs::Single || bytes_at_most(tx, script_code) > bytes_max {
         return false;
     }
     if keeps_blanks(transaction, hash_type) {
-        let before = &blanks(tx, outputs).bytes[..input * BLANK_BYTES];
+        let before = &blanks(tx, outputs).inputs()[..input * BLANK_BYTES];
         put_head(out, transaction);
         out.put(before);
         put_signed_and_later(out, tx, input, script_code, outputs);
@@ -98,6 +98,87 @@ pub(crate) fn put_short(
     out.put(&transaction.lock_time().to_le_bytes());
     out.put(&hash_type.to_le_bytes());
     true
+}
+
+/// A bound of a message's bytes, whatever its hash type except SINGLE.
+fn bytes_at_most(tx: &Precomputed<'_>, script_code: &[u8]) -> usize {
+    /// Version, three counts, an input without its script, lock time, hash type.
+    const OTHER_BYTES_MAX: usize = 4 + 3 * 5 + BLANK_BYTES + 4 + 4;
+    OTHER_BYTES_MAX + tx.transaction().input_count() * BLANK_BYTES + script_code.len() + tx.outputs.len()
+}
+
+/// A message with more bytes is worth keeping until the verdict.
+pub(crate) const SHORT_BYTES_MAX: usize = 2048;
+
+/// Whether the message may be a [`Long`] one: its transaction is large.
+pub(crate) fn is_long(tx: &Precomputed<'_>, script_code: &[u8]) -> bool {
+    bytes_at_most(tx, script_code) > SHORT_BYTES_MAX
+}
+
+/// A long message of a transaction: a state that has its first blocks, bytes of its own, bytes that all messages of the
+/// transaction share, bytes of its own. Two messages of an input are the same if their hash types and own bytes are.
+#[derive(Clone, Debug)]
+pub(crate) struct Long {
+    pub(crate) hash_type: u32,
+    start: Midstate,
+    /// Own bytes up to the signed input, in the collection's bytes.
+    pub(crate) first: Range<usize>,
+    /// Bytes of [`Blanks`].
+    shared: Range<usize>,
+    /// Own bytes after them: at least the hash type.
+    pub(crate) last: Range<usize>,
+}
+
+impl Long {
+    /// Appends a message's own bytes; `None` if its hash is [`SINGLE_WITHOUT_OUTPUT`].
+    pub(crate) fn put(
+        out: &mut Vec<u8>,
+        tx: &Precomputed<'_>,
+        input: usize,
+        script_code: &[u8],
+        hash_type: u32,
+    ) -> Option<Long> {
+        let outputs = Outputs::of(hash_type);
+        let transaction = tx.transaction();
+        if outputs == Outputs::Single && input >= transaction.output_count() {
+            return None;
+        }
+        let begin = out.len();
+        let is_alone = is_alone(hash_type);
+        let blanks = blanks(tx, outputs);
+        let mut start = Midstate::START;
+        if is_alone {
+            put_inputs(out, transaction, input, script_code, true, outputs);
+        } else {
+            let before = blanks.place_of(input);
+            let (blocks, midstate) = blanks.midstate_before(before);
+            start = midstate;
+            out.put(&blanks.bytes[blocks * 64..before]);
+            put_signed_input(out, transaction, input, script_code);
+        }
+        let middle = out.len();
+        let after = if is_alone { blanks.inputs_end } else { blanks.place_of(input + 1) };
+        let mut shared = after..blanks.inputs_end;
+        if outputs == Outputs::All {
+            shared.end = blanks.bytes.len();
+        } else {
+            put_outputs(out, tx, input, outputs);
+            out.put(&transaction.lock_time().to_le_bytes());
+        }
+        out.put(&hash_type.to_le_bytes());
+        Some(Long { hash_type, start, first: begin..middle, shared, last: middle..out.len() })
+    }
+
+    /// The state that has the first blocks, and the rest; `bytes` are those of the collection.
+    pub(crate) fn pieces<'b>(&self, tx: &'b Precomputed<'_>, bytes: &'b [u8]) -> (Midstate, Pieces<'b>) {
+        let shared = &blanks(tx, Outputs::of(self.hash_type)).bytes[self.shared.clone()];
+        (self.start, [&bytes[self.first.clone()], shared, &bytes[self.last.clone()]])
+    }
+
+    /// Bytes that are hashed.
+    pub(crate) fn hashed_bytes(&self) -> usize {
+        self.first.len() + self.shared.len() + self.last.len()
+    }
 }
 
 fn is_alone(hash_type: u32) -> bool {
@@ -176,7 +257,7 @@ fn put_inputs(
 fn blanks<'t>(tx: &'t Precomputed<'_>, outputs: Outputs) -> &'t Blanks {
     let with_sequences = outputs == Outputs::All;
     let kept = if with_sequences { &tx.blanks } else { &tx.blanks_without_sequences };
-    kept.get_or_init(|| Box::new(Blanks::new(tx.transaction(), with_sequences)))
+    kept.get_or_init(|| Box::new(Blanks::new(tx, outputs)))
 }
 
 /// [`put_inputs`] from the last saved state before the signed input.
@@ -184,7 +265,7 @@ fn after_kept_inputs(tx: &Precomputed<'_>, signed: usize, script_code: &[u8], ou
     let blanks = blanks(tx, outputs);
     let step = signed / STEP_INPUTS;
     let mut writer = Writer::after(blanks.states(tx.transaction())[step].clone());
-    writer.put(&blanks.bytes[step * STEP_INPUTS * BLANK_BYTES..signed * BLANK_BYTES]);
+    writer.put(&blanks.inputs()[step * STEP_INPUTS * BLANK_BYTES..signed * BLANK_BYTES]);
     put_signed_and_later(&mut writer, tx, signed, script_code, outputs);
     writer
 }
@@ -198,7 +279,7 @@ fn put_signed_and_later(
     outputs: Outputs,
 ) {
     put_signed_input(writer, tx.transaction(), signed, script_code);
-    writer.put(&blanks(tx, outputs).bytes[(signed + 1) * BLANK_BYTES..]);
+    writer.put(&blanks(tx, outputs).inputs()[(signed + 1) * BLANK_BYTES..]);
 }
 
 fn put_outputs(writer: &mut impl Sink, tx: &Precomputed<'_>, signed: usize, outputs: Outputs) {
@@ -221,24 +302,49 @@ fn put_outputs(writer: &mut impl Sink, tx: &Precomputed<'_>, signed: usize, outp
     }
 }
 
-/// All inputs of a transaction with their scripts blanked, and saved states of the hash.
+/// What the messages of a transaction share, and saved states of the hash.
 #[derive(Debug)]
 pub(crate) struct Blanks {
+    /// Version and number of inputs, all inputs with their scripts blanked; if all outputs are signed: their number,
+    /// they, and the lock time.
     bytes: Vec<u8>,
+    /// Where the inputs begin and end.
+    inputs_start: usize,
+    inputs_end: usize,
     /// After version, count, and `n * STEP_INPUTS` inputs; computed on first use.
     states: OnceLock<Vec<Sha256>>,
+    /// After `n * STEP_BLOCKS` blocks of `bytes`, up to the last input; computed on first use.
+    midstates: OnceLock<Vec<Midstate>>,
 }
 
 impl Blanks {
-    fn new(tx: Transaction<'_>, with_sequences: bool) -> Blanks {
-        let mut bytes = Vec::with_capacity(tx.input_count() * BLANK_BYTES);
-        for input in tx.inputs() {
+    fn new(tx: &Precomputed<'_>, outputs: Outputs) -> Blanks {
+        let transaction = tx.transaction();
+        let mut bytes = Vec::with_capacity(bytes_at_most(tx, &[]));
+        put_head(&mut bytes, transaction);
+        let inputs_start = bytes.len();
+        for input in transaction.inputs() {
             bytes.extend_from_slice(input.prevout_bytes());
             bytes.push(0);
-            let sequence = if with_sequences { input.sequence() } else { 0 };
+            let sequence = if outputs == Outputs::All { input.sequence() } else { 0 };
             bytes.extend_from_slice(&sequence.to_le_bytes());
         }
-        Blanks { bytes, states: OnceLock::new() }
+        let inputs_end = bytes.len();
+        if outputs == Outputs::All {
+            put_outputs(&mut bytes, tx, 0, Outputs::All);
+            bytes.put(&transaction.lock_time().to_le_bytes());
+        }
+        Blanks { bytes, inputs_start, inputs_end, states: OnceLock::new(), midstates: OnceLock::new() }
+    }
+
+    /// The blanked inputs.
+    fn inputs(&self) -> &[u8] {
+        &self.bytes[self.inputs_start..self.inputs_end]
+    }
+
+    /// Where an input begins.
+    fn place_of(&self, input: usize) -> usize {
+        self.inputs_start + input * BLANK_BYTES
     }
 
     fn states(&self, tx: Transaction<'_>) -> &[Sha256] {
@@ -247,7 +353,7 @@ impl Blanks {
             put_head(&mut writer, tx);
             let mut states = vec![writer.finish()];
             // No hash continues after the last run.
-            let (runs, _) = self.bytes.as_chunks::<{ STEP_INPUTS * BLANK_BYTES }>();
+            let (runs, _) = self.inputs().as_chunks::<{ STEP_INPUTS * BLANK_BYTES }>();
             for run in &runs[..(tx.input_count() - 1) / STEP_INPUTS] {
                 let mut state = states[states.len() - 1].clone();
                 state.update(run);
@@ -255,6 +361,22 @@ impl Blanks {
             }
             states
         })
+    }
+
+    /// The last saved state that has no byte from `place` on, and its number of blocks.
+    fn midstate_before(&self, place: usize) -> (usize, Midstate) {
+        let midstates = self.midstates.get_or_init(|| {
+            let mut state = Midstate::START;
+            let mut midstates = vec![state];
+            let (steps, _) = self.bytes[..self.inputs_end].as_chunks::<{ STEP_BLOCKS * 64 }>();
+            for step in steps {
+                state.update(step.as_chunks().0);
+                midstates.push(state);
+            }
+            midstates
+        });
+        let step = place / (STEP_BLOCKS * 64);
+        (step * STEP_BLOCKS, midstates[step])
     }
 }
 
@@ -333,6 +455,14 @@ mod tests {
                     assert_eq!(is_put, hash_type & 0x1f != 3, "all but SINGLE");
                     let put = if is_put { sha256d(&message[3..]) } else { want };
                     assert_eq!(put, want, "put, {inputs}, {input}, {hash_type:x}");
+                    let mut own = vec![7; 3];
+                    let long = Long::put(&mut own, &precomputed, input, &code, hash_type);
+                    assert_eq!(long.is_none(), want == SINGLE_WITHOUT_OUTPUT, "long, {inputs}, {input}, {hash_type:x}");
+                    let Some(long) = long else { continue };
+                    let (start, pieces) = long.pieces(&precomputed, &own);
+                    let mut hash = [[0; 32]];
+                    kernels::Kernels::AUTO.sha256d_after(&[start], &[pieces], &mut hash);
+                    assert_eq!(hash, [want], "long, {inputs}, {input}, {hash_type:x}");
                 }
             }
         }

@@ -9,17 +9,20 @@
 mod ahead;
 mod cache;
 mod legacy;
+mod longs;
 mod segwit;
 mod taproot;
 
 pub use ahead::hash_shared;
 pub use legacy::legacy;
+pub use longs::Longs;
 pub use segwit::witness_v0;
 pub use taproot::{Leaf, leaf_hash, taproot};
 
 pub(crate) use ahead::Ahead;
 pub(crate) use cache::Cache;
-pub(crate) use legacy::{SINGLE_WITHOUT_OUTPUT, state as legacy_state};
+pub(crate) use legacy::{SINGLE_WITHOUT_OUTPUT, is_long, state as legacy_state};
+pub(crate) use longs::{Asked, Need};
 pub(crate) use segwit::state as witness_v0_state;
 pub(crate) use taproot::{Extension, annex_hash, message, tagged};
 

@@ -8,6 +8,7 @@ mod bips;
 mod blocks;
 mod data;
 mod lanes;
+mod long_messages;
 mod pieces;
 mod random;
 mod script_vectors;
