@@ -120,6 +120,9 @@ fn tweak_holds(output: &[u8; 32], odd: bool, internal: &[u8; 32], tweak: &[u8; 3
     }
 }
 
+/// Makes the check of a signature and a key, see [`Pairs::pair`].
+pub type PairCheck<'p> = dyn FnMut(usize, usize, Option<&mut Longs>) -> Option<Check> + 'p;
+
 /// The pairs that a CHECKMULTISIG may need: signature `i` and key `j`, both counted from the top of the stack.
 /// Signatures match keys in order, so only pairs with `i <= j <= i + keys - signatures` count.
 pub struct Pairs<'p> {
@@ -129,7 +132,7 @@ pub struct Pairs<'p> {
     pub keys: usize,
     /// The check of a pair; `None` if the pair fails whatever the curve's arithmetic gives. Long messages go to the
     /// collection, if there is one.
-    pub pair: &'p mut dyn FnMut(usize, usize, Option<&mut Longs>) -> Option<Check>,
+    pub pair: &'p mut PairCheck<'p>,
 }
 
 impl std::fmt::Debug for Pairs<'_> {

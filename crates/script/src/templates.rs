@@ -15,7 +15,7 @@ use crate::flags::Flags;
 use crate::interpreter::{ecdsa_check, hash160};
 use crate::opcode::{OP_0, OP_1, OP_CHECKSIG, OP_DUP, OP_EQUALVERIFY, OP_HASH160, p2pkh, p2sh};
 use crate::sighash::{
-    Ahead, Asked, Extension, Longs, Need, Precomputed, SIGHASH_DEFAULT, is_long, legacy, message, witness_v0,
+    Ahead, Asked, Code, Extension, Longs, Need, Precomputed, SIGHASH_DEFAULT, is_long, legacy, message, witness_v0,
 };
 use crate::stack::{ELEMENT_BYTES_MAX, is_true};
 
@@ -67,7 +67,7 @@ struct Later<'l>(&'l mut Ahead, &'l mut Longs);
 
 impl Later<'_> {
     fn long_legacy(&mut self, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u8) -> [u8; 32] {
-        match self.1.ask(tx, input, script_code, u32::from(hash_type), Need::Recorded) {
+        match self.1.ask(tx, input, Code::new(script_code), u32::from(hash_type), Need::Recorded) {
             Asked::Known(hash) => hash,
             Asked::Later => LATER,
             Asked::Unknown(place) => {

@@ -168,8 +168,7 @@ impl Quiet<'_, '_, '_> {
         };
         let spill = &self.engine.spill_files();
         let alone = Alone::Judge;
-        let question =
-            Question { params, context: &context, bytes, times: &times, spill, alone, suspect: None };
+        let question = Question { params, context: &context, bytes, times: &times, spill, alone, suspect: None };
         Ok(match recheck::judge(&question, |outpoint| self.engine.coin(outpoint))? {
             Answer::Good => None,
             Answer::Refused { error, .. } => Some(error.to_string()),

@@ -5,6 +5,7 @@
 //!
 //! Absent on purpose: which scripts an input runs, and in which order. See `verify`.
 
+mod layout;
 mod numeric;
 mod signatures;
 
@@ -18,6 +19,7 @@ use crate::number;
 use crate::opcode::*;
 use crate::sighash::{Cache, Extension, Precomputed};
 use crate::stack::{ELEMENT_BYTES_MAX, Element, STACK_SIZE_MAX, Stack};
+use layout::Layout;
 
 /// Bytes of a script, before tapscript. Source: Bitcoin Core b88bffe, `MAX_SCRIPT_SIZE`.
 pub(crate) const SCRIPT_BYTES_MAX: usize = 10_000;
@@ -108,6 +110,8 @@ struct Machine<'m, 'e, 'a, 's> {
     script: &'s [u8],
     /// Start of the script code for signatures, in bytes: after the last executed CODESEPARATOR.
     code_start: usize,
+    /// The script's instructions, if they were needed; `Some(None)` if it ends inside one.
+    layout: Option<Option<Layout>>,
     stack: &'m mut Stack<'s>,
     altstack: Stack<'s>,
     operations: u32,
@@ -135,6 +139,7 @@ pub(crate) fn run<'s>(
         version,
         script,
         code_start: 0,
+        layout: None,
         stack,
         altstack: Stack::default(),
         operations: 0,

@@ -1,5 +1,6 @@
 //! Opcodes that check signatures, before tapscript and in it.
 
+use super::layout::{Cleaned, Layout};
 use super::{Machine, Spend, Tapscript, Version};
 use crate::check::{Check, Checker, KeyBytes, Pairs};
 use crate::encoding::{check_key, check_signature, is_key_shaped, normalize_s, parse_lax};
@@ -8,8 +9,8 @@ use crate::flags::Flags;
 use crate::number;
 use crate::opcode::*;
 use crate::sighash::{
-    Asked, Cache, Longs, Need, Precomputed, SIGHASH_DEFAULT, SINGLE_WITHOUT_OUTPUT, is_long, legacy_state, message,
-    with_hash_type, witness_v0_state,
+    Asked, Cache, Code, Longs, Need, Precomputed, SIGHASH_DEFAULT, SINGLE_WITHOUT_OUTPUT, is_long, legacy_state,
+    message, with_hash_type, witness_v0_state,
 };
 use crate::stack::Element;
 use std::borrow::Cow;
@@ -19,10 +20,25 @@ const MULTISIG_KEYS_MAX: i64 = 20;
 /// The weight of one signature check. Source: BIP-0342.
 const CHECK_WEIGHT: i64 = 50;
 
+/// The instructions of a script with as many bytes are found once; a shorter one is read again for each check.
+const LAYOUT_BYTES_MIN: usize = 512;
+
+/// A script code that may have been copied.
+struct OwnedCode<'s> {
+    bytes: Cow<'s, [u8]>,
+    is_clean: bool,
+}
+
+impl OwnedCode<'_> {
+    fn code(&self) -> Code<'_> {
+        Code { bytes: &self.bytes, is_clean: self.is_clean }
+    }
+}
+
 /// Removes every push of `signature` from `script_code`, at instruction boundaries. `None` if there is no such push.
 ///
 /// Source: Bitcoin Core b88bffe, `FindAndDelete`.
-fn find_and_delete(script_code: &[u8], signature: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn find_and_delete(script_code: &[u8], signature: &[u8]) -> Option<Vec<u8>> {
     let (prefix, used) = push_prefix(signature.len());
     let prefix = &prefix[..used];
     let push_bytes = used + signature.len();
@@ -78,14 +94,14 @@ struct Hasher<'h, 'a> {
     input: usize,
     cache: &'h mut Cache,
     version: Version,
-    script_code: &'h [u8],
+    script_code: Code<'h>,
 }
 
 impl Hasher<'_, '_> {
     /// The hash, or any value if it is computed later for the check that is recorded next.
     #[inline]
     fn sighash(&mut self, hash_type: u8, longs: Option<&mut Longs>, need: Need) -> [u8; 32] {
-        match longs.filter(|_| self.version == Version::Base && is_long(self.tx, self.script_code)) {
+        match longs.filter(|_| self.version == Version::Base && is_long(self.tx, self.script_code.bytes)) {
             Some(longs) => self.long_sighash(hash_type, longs, need),
             None => self.sighash_now(hash_type),
         }
@@ -111,8 +127,8 @@ impl Hasher<'_, '_> {
         let input = self.input;
         let script_code = self.script_code;
         let kind = u32::from(hash_type);
-        let state = self.cache.state(script_code, hash_type, || match self.version {
-            Version::WitnessV0 => Some(witness_v0_state(tx, input, script_code, kind)),
+        let state = self.cache.state(script_code.bytes, hash_type, || match self.version {
+            Version::WitnessV0 => Some(witness_v0_state(tx, input, script_code.bytes, kind)),
             _ => legacy_state(tx, input, script_code, kind),
         });
         state.map_or(SINGLE_WITHOUT_OUTPUT, |state| with_hash_type(state, kind))
@@ -173,7 +189,7 @@ impl<'a, 's> Machine<'_, '_, 'a, 's> {
     }
 
     /// The hasher, and the checker that decides about its hash.
-    fn hasher<'h>(&'h mut self, script_code: &'h [u8]) -> (Hasher<'h, 'a>, &'h mut dyn Checker) {
+    fn hasher<'h>(&'h mut self, script_code: Code<'h>) -> (Hasher<'h, 'a>, &'h mut dyn Checker) {
         let Spend { tx, input, cache, checker, .. } = &mut *self.spend;
         (Hasher { tx, input: *input, cache, version: self.version, script_code }, &mut **checker)
     }
@@ -185,7 +201,7 @@ impl<'a, 's> Machine<'_, '_, 'a, 's> {
         let flags = self.spend.flags;
         check_signature(signature, flags)?;
         check_key(key, flags, version == Version::WitnessV0)?;
-        let (mut hasher, checker) = self.hasher(&script_code);
+        let (mut hasher, checker) = self.hasher(script_code.code());
         let check = ecdsa_check(signature, key, |hash_type| hasher.sighash(hash_type, checker.longs(), Need::Recorded));
         let good = check.is_some_and(|check| checker.holds(check));
         if !good && flags.has(Flags::NULLFAIL) && !signature.is_empty() {
@@ -217,20 +233,34 @@ impl<'a, 's> Machine<'_, '_, 'a, 's> {
     }
 
     /// The script after the last CODESEPARATOR; before segwit, without the pushes of the signatures themselves.
-    fn script_code<'b>(&self, signatures: impl Iterator<Item = &'b [u8]>) -> Result<Cow<'s, [u8]>, ScriptError> {
-        let mut script_code = Cow::Borrowed(&self.script[self.code_start..]);
+    fn script_code<'b>(
+        &mut self,
+        signatures: impl Iterator<Item = &'b [u8]> + Clone,
+    ) -> Result<OwnedCode<'s>, ScriptError> {
+        let script = self.script;
+        let mut code = OwnedCode { bytes: Cow::Borrowed(&script[self.code_start..]), is_clean: false };
         if self.version != Version::Base {
-            return Ok(script_code);
+            return Ok(code);
+        }
+        let is_const = self.spend.flags.has(Flags::CONST_SCRIPTCODE);
+        if script.len() >= LAYOUT_BYTES_MIN
+            && let Some(layout) = self.layout.get_or_insert_with(|| Layout::of(script))
+        {
+            let Cleaned { bytes, has_deleted } = layout.clean(script, self.code_start, signatures);
+            if has_deleted && is_const {
+                return Err(ScriptError::SigFindAndDelete);
+            }
+            return Ok(OwnedCode { bytes: Cow::Owned(bytes), is_clean: true });
         }
         for signature in signatures {
-            if let Some(rest) = find_and_delete(&script_code, signature) {
-                if self.spend.flags.has(Flags::CONST_SCRIPTCODE) {
+            if let Some(rest) = find_and_delete(&code.bytes, signature) {
+                if is_const {
                     return Err(ScriptError::SigFindAndDelete);
                 }
-                script_code = Cow::Owned(rest);
+                code.bytes = Cow::Owned(rest);
             }
         }
-        Ok(script_code)
+        Ok(code)
     }
 
     /// The stack is `dummy, signatures.., their number, keys.., their number`.
@@ -274,10 +304,10 @@ impl<'a, 's> Machine<'_, '_, 'a, 's> {
         let version = self.version;
         let flags = self.spend.flags;
         let script_code = self.script_code((0..group.signatures).map(|i| group.signature(i)))?;
-        if let Some(good) = self.multisig_asked(group, &script_code) {
+        if let Some(good) = self.multisig_asked(group, script_code.code()) {
             return Ok(good);
         }
-        let (mut hasher, checker) = self.hasher(&script_code);
+        let (mut hasher, checker) = self.hasher(script_code.code());
         let mut signature = 0;
         let mut key = 0;
         while signature < group.signatures {
@@ -299,7 +329,7 @@ impl<'a, 's> Machine<'_, '_, 'a, 's> {
 
     /// Passes all pairs to the checker at once. Only if no pair can end the script by its encoding, so that the
     /// selection of tried pairs does not matter.
-    fn multisig_asked(&mut self, group: &Group<'_, '_>, script_code: &[u8]) -> Option<bool> {
+    fn multisig_asked(&mut self, group: &Group<'_, '_>, script_code: Code<'_>) -> Option<bool> {
         let version = self.version;
         let flags = self.spend.flags;
         let clean = (0..group.signatures).all(|i| check_signature(group.signature(i), flags).is_ok())

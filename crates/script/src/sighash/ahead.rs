@@ -7,7 +7,7 @@
 //! Absent on purpose: long messages ([`super::longs`]), and rare ones, which are hashed when they are needed.
 
 use super::taproot::put_message;
-use super::{Coins, Extension, Parts, Precomputed, Sink, legacy, segwit, tagged};
+use super::{Code, Coins, Extension, Parts, Precomputed, Sink, legacy, segwit, tagged};
 use crate::check::Check;
 use crate::opcode::{OP_0, OP_1, p2sh};
 use kernels::Kernels;
@@ -186,7 +186,7 @@ impl Ahead {
     pub(crate) fn want_legacy(&mut self, tx: &Precomputed<'_>, input: usize, code: &[u8], hash_type: u8) -> bool {
         let start = self.bytes.len();
         let kind = u32::from(hash_type);
-        let is_short = legacy::put_short(&mut self.bytes, tx, input, code, kind, legacy::SHORT_BYTES_MAX);
+        let is_short = legacy::put_short(&mut self.bytes, tx, input, Code::new(code), kind, legacy::SHORT_BYTES_MAX);
         if is_short {
             self.twice.push(self.message(start));
         }

@@ -27,6 +27,21 @@ const BLANK_OUTPUT: [u8; 9] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0
 /// A run of blanked outputs.
 const BLANK_OUTPUTS: [[u8; 9]; 64] = [BLANK_OUTPUT; 64];
 
+/// A script code: the script after the last executed CODESEPARATOR, with the signature's own push already removed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Code<'c> {
+    pub(crate) bytes: &'c [u8],
+    /// Whether it has no CODESEPARATOR, and does not end inside an instruction.
+    pub(crate) is_clean: bool,
+}
+
+impl<'c> Code<'c> {
+    /// A script code about which nothing is known.
+    pub(crate) fn new(bytes: &'c [u8]) -> Code<'c> {
+        Code { bytes, is_clean: false }
+    }
+}
+
 /// The hash that a signature before segwit signs.
 ///
 /// `script_code` is the script after the last executed CODESEPARATOR, with the signature's own push already removed.
@@ -38,7 +53,7 @@ const BLANK_OUTPUTS: [[u8; 9]; 64] = [BLANK_OUTPUT; 64];
 ///
 /// Source: Bitcoin Core b88bffe, `SignatureHash` for `SigVersion::BASE`.
 pub fn legacy(tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u32) -> [u8; 32] {
-    match state(tx, input, script_code, hash_type) {
+    match state(tx, input, Code::new(script_code), hash_type) {
         Some(state) => with_hash_type(state, hash_type),
         None => SINGLE_WITHOUT_OUTPUT,
     }
@@ -52,7 +67,7 @@ pub(crate) const SINGLE_WITHOUT_OUTPUT: [u8; 32] = {
 };
 
 /// The hash up to the hash type; `None` when it is [`SINGLE_WITHOUT_OUTPUT`].
-pub(crate) fn state(tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u32) -> Option<Sha256> {
+pub(crate) fn state(tx: &Precomputed<'_>, input: usize, script_code: Code<'_>, hash_type: u32) -> Option<Sha256> {
     let outputs = Outputs::of(hash_type);
     let transaction = tx.transaction();
     if outputs == Outputs::Single && input >= transaction.output_count() {
@@ -77,13 +92,13 @@ pub(crate) fn put_short(
     out: &mut Vec<u8>,
     tx: &Precomputed<'_>,
     input: usize,
-    script_code: &[u8],
+    script_code: Code<'_>,
     hash_type: u32,
     bytes_max: usize,
 ) -> bool {
     let outputs = Outputs::of(hash_type);
     let transaction = tx.transaction();
-    if outputs == Outputs::Single || bytes_at_most(tx, script_code) > bytes_max {
+    if outputs == Outputs::Single || bytes_at_most(tx, script_code.bytes) > bytes_max {
         return false;
     }
     if keeps_blanks(transaction, hash_type) {
@@ -135,7 +150,7 @@ impl Long {
         out: &mut Vec<u8>,
         tx: &Precomputed<'_>,
         input: usize,
-        script_code: &[u8],
+        script_code: Code<'_>,
         hash_type: u32,
     ) -> Option<Long> {
         let outputs = Outputs::of(hash_type);
@@ -197,7 +212,7 @@ fn put_head(writer: &mut impl Sink, tx: Transaction<'_>) {
 }
 
 /// The signed input: prevout, script code without its CODESEPARATORs, sequence.
-fn put_signed_input(writer: &mut impl Sink, tx: Transaction<'_>, input: usize, script_code: &[u8]) {
+fn put_signed_input(writer: &mut impl Sink, tx: Transaction<'_>, input: usize, script_code: Code<'_>) {
     let input = tx.input(input);
     writer.put(input.prevout_bytes());
     put_script_code(writer, script_code);
@@ -210,7 +225,11 @@ fn put_signed_input(writer: &mut impl Sink, tx: Transaction<'_>, input: usize, s
 /// its reader has passed. Such a script fails anyway; its error depends on this.
 ///
 /// Source: Bitcoin Core b88bffe, `CTransactionSignatureSerializer::SerializeScriptCode`.
-fn put_script_code(writer: &mut impl Sink, script_code: &[u8]) {
+fn put_script_code(writer: &mut impl Sink, Code { bytes: script_code, is_clean }: Code<'_>) {
+    if is_clean {
+        writer.put_with_length(script_code);
+        return;
+    }
     let is_separator = |opcode: u8| opcode == OP_CODESEPARATOR;
     let separators = Instructions::new(script_code).filter(|instruction| is_separator(instruction.opcode)).count();
     writer.put_compact_size(script_code.len() - separators);
@@ -230,7 +249,7 @@ fn put_inputs(
     writer: &mut impl Sink,
     tx: Transaction<'_>,
     signed: usize,
-    script_code: &[u8],
+    script_code: Code<'_>,
     alone: bool,
     outputs: Outputs,
 ) {
@@ -261,7 +280,7 @@ fn blanks<'t>(tx: &'t Precomputed<'_>, outputs: Outputs) -> &'t Blanks {
 }
 
 /// [`put_inputs`] from the last saved state before the signed input.
-fn after_kept_inputs(tx: &Precomputed<'_>, signed: usize, script_code: &[u8], outputs: Outputs) -> Writer {
+fn after_kept_inputs(tx: &Precomputed<'_>, signed: usize, script_code: Code<'_>, outputs: Outputs) -> Writer {
     let blanks = blanks(tx, outputs);
     let step = signed / STEP_INPUTS;
     let mut writer = Writer::after(blanks.states(tx.transaction())[step].clone());
@@ -275,7 +294,7 @@ fn put_signed_and_later(
     writer: &mut impl Sink,
     tx: &Precomputed<'_>,
     signed: usize,
-    script_code: &[u8],
+    script_code: Code<'_>,
     outputs: Outputs,
 ) {
     put_signed_input(writer, tx.transaction(), signed, script_code);
@@ -451,12 +470,12 @@ mod tests {
                     let want = plain(tx, input, &code, hash_type);
                     assert_eq!(legacy(&precomputed, input, &code, hash_type), want, "{inputs}, {input}, {hash_type:x}");
                     let mut message = vec![7; 3];
-                    let is_put = put_short(&mut message, &precomputed, input, &code, hash_type, 1 << 16);
+                    let is_put = put_short(&mut message, &precomputed, input, Code::new(&code), hash_type, 1 << 16);
                     assert_eq!(is_put, hash_type & 0x1f != 3, "all but SINGLE");
                     let put = if is_put { sha256d(&message[3..]) } else { want };
                     assert_eq!(put, want, "put, {inputs}, {input}, {hash_type:x}");
                     let mut own = vec![7; 3];
-                    let long = Long::put(&mut own, &precomputed, input, &code, hash_type);
+                    let long = Long::put(&mut own, &precomputed, input, Code::new(&code), hash_type);
                     assert_eq!(long.is_none(), want == SINGLE_WITHOUT_OUTPUT, "long, {inputs}, {input}, {hash_type:x}");
                     let Some(long) = long else { continue };
                     let (start, pieces) = long.pieces(&precomputed, &own);
@@ -479,7 +498,7 @@ mod tests {
             ("cut length", &[0x51, 0x4d, 1], &[3, 0x51, 0x4d]),
         ] {
             let mut writer = Writer::new();
-            put_script_code(&mut writer, code);
+            put_script_code(&mut writer, Code::new(code));
             assert_eq!(writer.finish().finalize(), kernels::sha256::sha256(want), "{name}");
         }
     }

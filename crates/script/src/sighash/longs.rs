@@ -9,7 +9,7 @@
 //! Absent on purpose: short messages ([`super::Ahead`]); messages after segwit, none of which contains a transaction.
 
 use super::legacy::Long;
-use super::{Precomputed, legacy};
+use super::{Code, Precomputed, legacy};
 use crate::check::Check;
 use kernels::Kernels;
 use kernels::sha256::Pieces;
@@ -119,7 +119,7 @@ impl Longs {
         &mut self,
         tx: &Precomputed<'_>,
         input: usize,
-        script_code: &[u8],
+        script_code: Code<'_>,
         hash_type: u32,
         need: Need,
     ) -> Asked {
