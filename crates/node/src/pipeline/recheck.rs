@@ -348,4 +348,48 @@ mod tests {
         spent.scripts[2] ^= 1;
         assert!(!spent.are_unchanged());
     }
+
+    /// A block of a coinbase and a transaction with an input for each script.
+    fn block_spending(scripts: &[&[u8]]) -> (Vec<u8>, SpentCoins) {
+        let mut bytes = vec![0; 80];
+        bytes.extend([2, 1, 0, 0, 0, 1]);
+        bytes.extend(
+            [[0; 32].as_slice(), &[0xff; 4], &[2, 0x51, 0x51], &[0xff; 4], &[1], &[0; 8], &[0], &[0; 4]].concat(),
+        );
+        bytes.extend([1, 0, 0, 0, scripts.len() as u8]);
+        let mut spent = SpentCoins::new(&SpillFiles::default());
+        for (at, script) in scripts.iter().enumerate() {
+            bytes.extend([[at as u8 + 1; 36].as_slice(), &[0], &[0xff; 4]].concat());
+            let mut stored = Vec::new();
+            put_coin(&mut stored, code(Height::new(7), false), Amount(5), script);
+            spent.push(Some(&stored));
+        }
+        bytes.extend([[1].as_slice(), &[0; 8], &[0], &[0; 4]].concat());
+        (bytes, spent)
+    }
+
+    #[test]
+    fn suspect_is_tried_first_and_others_if_it_passes() {
+        let (good, bad): (&[u8], &[u8]) = (&[0x51], &[0x00]);
+        let at = |transaction, input| Some(Suspect { transaction, input });
+        for (name, scripts, suspect, want) in [
+            ("nobody", [good, good, good], None, None),
+            ("a suspect that passes", [good, good, good], at(1, 2), None),
+            ("no suspect", [good, bad, bad], None, Some(1)),
+            ("the suspect fails, and no other runs", [good, bad, bad], at(1, 2), Some(2)),
+            ("the suspect passes, another fails", [good, bad, good], at(1, 2), Some(1)),
+            ("an input that is not there", [good, bad, good], at(1, 3), Some(1)),
+            ("a transaction that is not there", [good, bad, good], at(2, 0), Some(1)),
+            ("the coinbase", [good, bad, good], at(0, 0), Some(1)),
+        ] {
+            let (bytes, spent) = block_spending(&scripts);
+            let mut tables = Tables::with(Kernels::PLAIN);
+            let parsed = tables.parse_block(&bytes).expect("it is a block");
+            let txids = plain_txids(&parsed);
+            let have = run_scripts(&parsed, &txids, &spent, Flags::CONSENSUS, suspect).err();
+            assert_eq!(have.as_ref().and_then(Suspect::of).map(|at| at.input), want, "{name}: {have:?}");
+        }
+        let elsewhere = BlockError::in_input(Rule::BadTxnsBip30, 1, Txid::from_bytes([0; 32]), 0);
+        assert_eq!(Suspect::of(&elsewhere), None, "only scripts have one");
+    }
 }
