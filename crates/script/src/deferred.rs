@@ -12,7 +12,7 @@ use crate::check::{Batch, Check, Checker, Immediate, Pairs};
 use crate::error::ScriptError;
 use crate::flags::Flags;
 use crate::sighash::{Ahead, Longs, Precomputed};
-use crate::templates;
+use crate::templates::{self, Later};
 use crate::verify::{Scratch, verify, verify_by_interpreter};
 use kernels::Kernels;
 use std::ops::Range;
@@ -171,7 +171,8 @@ impl Deferred {
     ) -> Result<Recorded, ScriptError> {
         let place = self.checks.len();
         let groups = self.groups.len();
-        let Some(check) = templates::later(tx, input, flags, (&mut self.ahead, &mut self.longs), place) else {
+        let hashes = Later { ahead: &mut self.ahead, longs: &mut self.longs };
+        let Some(check) = templates::later(tx, input, flags, hashes, place) else {
             return self.run(tx, input, flags, scratch);
         };
         self.record(check);
@@ -187,8 +188,10 @@ impl Deferred {
     /// Computes the deferred hashes of these inputs. Returns the positions of checks that fail whatever the batch's
     /// result, because the hash of a key or script is wrong.
     fn hash(&mut self, kernels: Kernels, waiting: &[Waiting<'_>]) -> Vec<usize> {
-        self.longs.settle(kernels, &mut self.checks, |owner| waiting[owner].tx);
-        let wrong = self.ahead.settle(kernels, &mut self.checks);
+        self.longs.settle(kernels, |owner| waiting[owner].tx);
+        let checks = &mut self.checks;
+        self.longs.settled().for_each(|(check, hash)| checks[check].set_sighash(hash));
+        let wrong = self.ahead.settle(kernels, |check, hash| checks[check].set_sighash(hash));
         self.ahead.clear();
         wrong
     }

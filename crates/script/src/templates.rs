@@ -63,17 +63,20 @@ impl Hashes for Now {
 const LATER: [u8; 32] = [0; 32];
 
 /// Computes hashes later: short messages, and long ones.
-struct Later<'l>(&'l mut Ahead, &'l mut Longs);
+pub(crate) struct Later<'l> {
+    pub(crate) ahead: &'l mut Ahead,
+    pub(crate) longs: &'l mut Longs,
+}
 
 impl Later<'_> {
     fn long_legacy(&mut self, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u8) -> [u8; 32] {
-        match self.1.ask(tx, input, Code::new(script_code), u32::from(hash_type), Need::Recorded) {
+        match self.longs.ask(tx, input, Code::new(script_code), u32::from(hash_type), Need::Recorded) {
             Asked::Known(hash) => hash,
             Asked::Later => LATER,
             Asked::Unknown(place) => {
                 let hash = Now.legacy(tx, input, script_code, hash_type);
                 if let Some(place) = place {
-                    self.1.put(place, hash);
+                    self.longs.put(place, hash);
                 }
                 hash
             }
@@ -84,13 +87,13 @@ impl Later<'_> {
 impl Hashes for Later<'_> {
     #[inline]
     fn is_hash160(&mut self, bytes: &[u8], want: &[u8; 20]) -> bool {
-        self.0.want_hash160(bytes, *want);
+        self.ahead.want_hash160(bytes, *want);
         true
     }
 
     #[inline]
     fn legacy(&mut self, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u8) -> [u8; 32] {
-        match self.0.want_legacy(tx, input, script_code, hash_type) {
+        match self.ahead.want_legacy(tx, input, script_code, hash_type) {
             true => LATER,
             false if is_long(tx, script_code) => self.long_legacy(tx, input, script_code, hash_type),
             false => Now.legacy(tx, input, script_code, hash_type),
@@ -99,13 +102,13 @@ impl Hashes for Later<'_> {
 
     #[inline]
     fn witness_v0(&mut self, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u8) -> [u8; 32] {
-        self.0.want_witness_v0(tx, input, script_code, hash_type);
+        self.ahead.want_witness_v0(tx, input, script_code, hash_type);
         LATER
     }
 
     #[inline]
     fn key_path(&mut self, tx: &Precomputed<'_>, input: usize, hash_type: u8) -> Option<[u8; 32]> {
-        self.0.want_key_path(tx, input, hash_type).map(|()| LATER)
+        self.ahead.want_key_path(tx, input, hash_type).map(|()| LATER)
     }
 }
 
@@ -115,20 +118,20 @@ pub(crate) fn accepts(tx: &Precomputed<'_>, input: usize, flags: Flags, checker:
     check(tx, input, flags, &mut Now).is_some_and(|check| checker.holds(check))
 }
 
-/// The check of an input that has the form of a template. The input is valid if the check holds and `ahead` finds no
+/// The check of an input that has the form of a template. The input is valid if the check holds and [`Ahead`] finds no
 /// wrong hash for it. The check's position is `place`.
 #[inline]
 pub(crate) fn later(
     tx: &Precomputed<'_>,
     input: usize,
     flags: Flags,
-    (ahead, longs): (&mut Ahead, &mut Longs),
+    mut hashes: Later<'_>,
     place: usize,
 ) -> Option<Check> {
-    let mark = ahead.begin(place);
-    let check = check(tx, input, flags, &mut Later(ahead, longs));
+    let mark = hashes.ahead.begin(place);
+    let check = check(tx, input, flags, &mut hashes);
     if check.is_none() {
-        ahead.back_to(mark);
+        hashes.ahead.back_to(mark);
     }
     check
 }

@@ -293,10 +293,10 @@ fn run_scripts(
     let count = |index: usize| parsed.transaction(index).input_count();
     let is_there = |at: &Suspect| (1..txids.len()).contains(&at.transaction) && at.input < count(at.transaction);
     if let Some(Suspect { transaction, input }) = suspect.filter(is_there) {
-        run_inputs(parsed, txids, spent, flags, (transaction, input..input + 1), &mut scratch)?;
+        run_inputs(parsed, txids, spent, flags, transaction, input..input + 1, &mut scratch)?;
     }
     for index in 1..txids.len() {
-        run_inputs(parsed, txids, spent, flags, (index, 0..count(index)), &mut scratch)?;
+        run_inputs(parsed, txids, spent, flags, index, 0..count(index), &mut scratch)?;
     }
     Ok(())
 }
@@ -307,7 +307,8 @@ fn run_inputs(
     txids: &[Txid],
     spent: &SpentCoins,
     flags: Flags,
-    (index, inputs): (usize, Range<usize>),
+    index: usize,
+    inputs: Range<usize>,
     scratch: &mut Scratch,
 ) -> Result<(), BlockError> {
     let tx = parsed.transaction(index);

@@ -8,7 +8,6 @@
 
 use super::taproot::put_message;
 use super::{Code, Coins, Extension, Parts, Precomputed, Sink, legacy, segwit, tagged};
-use crate::check::Check;
 use crate::opcode::{OP_0, OP_1, p2sh};
 use kernels::Kernels;
 use kernels::sha256::Pieces;
@@ -208,14 +207,14 @@ impl Ahead {
         Some(())
     }
 
-    /// Computes all hashes, stores them in the checks, and returns the positions of checks whose key or script has the
-    /// wrong hash.
-    pub(crate) fn settle(&self, kernels: Kernels, checks: &mut [Check]) -> Vec<usize> {
+    /// Computes all hashes, passes each to `set` with the position of its check, and returns the positions of checks
+    /// whose key or script has the wrong hash.
+    pub(crate) fn settle(&self, kernels: Kernels, mut set: impl FnMut(usize, [u8; 32])) -> Vec<usize> {
         let of = |message: &Message| &self.bytes[message.start..message.end];
         let messages: Vec<Pieces<'_>> = self.twice.iter().map(|message| [of(message), &[], &[]]).collect();
         let mut hashes = vec![[0; 32]; messages.len()];
         kernels.sha256d_many(&messages, &mut hashes);
-        self.twice.iter().zip(&hashes).for_each(|(message, hash)| checks[message.check].set_sighash(*hash));
+        self.twice.iter().zip(&hashes).for_each(|(message, hash)| set(message.check, *hash));
 
         let tag = &tagged::SIGHASH_START[..];
         let mut messages: Vec<Pieces<'_>> = self.tagged.iter().map(|message| [tag, of(message), &[]]).collect();
@@ -224,7 +223,7 @@ impl Ahead {
         hashes.resize(messages.len(), [0; 32]);
         kernels.sha256_many(&messages, &mut hashes);
         let (sighashes, digests) = hashes.split_at(self.tagged.len());
-        self.tagged.iter().zip(sighashes).for_each(|(message, hash)| checks[message.check].set_sighash(*hash));
+        self.tagged.iter().zip(sighashes).for_each(|(message, hash)| set(message.check, *hash));
 
         let mut found = vec![[0; 20]; digests.len()];
         kernels.ripemd160(digests, &mut found);

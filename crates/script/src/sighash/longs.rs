@@ -10,7 +10,6 @@
 
 use super::legacy::Long;
 use super::{Code, Precomputed, legacy};
-use crate::check::Check;
 use kernels::Kernels;
 use kernels::sha256::Pieces;
 
@@ -206,13 +205,8 @@ impl Longs {
         })
     }
 
-    /// Computes the hashes that wait, and stores them in the checks. `tx_of` has the transaction of each input.
-    pub(crate) fn settle<'t>(
-        &mut self,
-        kernels: Kernels,
-        checks: &mut [Check],
-        tx_of: impl Fn(usize) -> &'t Precomputed<'t>,
-    ) {
+    /// Computes the hashes that wait. `tx_of` has the transaction of each input.
+    pub(crate) fn settle<'t>(&mut self, kernels: Kernels, tx_of: impl Fn(usize) -> &'t Precomputed<'t>) {
         let waiting: Vec<usize> = (0..self.messages.len()).filter(|&at| self.messages[at].hash.is_none()).collect();
         let whole = waiting.iter().map(|&at| {
             let Kept { owner, long, .. } = &self.messages[at];
@@ -225,8 +219,11 @@ impl Longs {
             self.messages[at].hash = Some(hash);
         }
         self.waiting_bytes = 0;
-        for (check, message) in &self.uses {
-            checks[*check].set_sighash(self.messages[*message].hash.expect("all are computed"));
-        }
+    }
+
+    /// Positions of checks, and the hashes that they wait for. Call after [`Longs::settle`].
+    pub(crate) fn settled(&self) -> impl Iterator<Item = (usize, [u8; 32])> {
+        let hash = |message: usize| self.messages[message].hash.expect("all are computed");
+        self.uses.iter().map(move |&(check, message)| (check, hash(message)))
     }
 }
