@@ -48,6 +48,7 @@ mod multiples;
 mod neon;
 mod pairs;
 mod point;
+#[cfg(any(test, feature = "testing", not(target_arch = "x86_64")))]
 mod portable;
 mod power;
 mod products;
@@ -64,6 +65,7 @@ mod words;
 
 use crate::cpu::Cpu;
 pub use multiples::CurvePoint;
+#[cfg(any(test, feature = "testing", not(target_arch = "x86_64")))]
 use portable::Portable;
 use std::fmt;
 use vector::Vector;
@@ -129,6 +131,7 @@ pub struct Lanes(Kind);
 /// Kinds of lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
+    #[cfg(any(test, feature = "testing", not(target_arch = "x86_64")))]
     Portable,
     #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
     Neon,
@@ -143,12 +146,14 @@ enum Kind {
 }
 
 impl Lanes {
-    /// All lanes that this processor has, the fastest last. The first are portable, slower than a complete
-    /// implementation: for tests.
+    /// All lanes that this processor has, the fastest last. With the feature `testing` the first are portable, slower
+    /// than a complete implementation: for tests.
     #[must_use]
     pub fn available() -> Vec<Lanes> {
         #[allow(unused_mut, reason = "other processors have no more")]
-        let mut kinds = vec![Kind::Portable];
+        let mut kinds = Vec::new();
+        #[cfg(any(test, feature = "testing", not(target_arch = "x86_64")))]
+        kinds.push(Kind::Portable);
         #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
         kinds.extend(neon::Neon::detect().map(|_| Kind::Neon));
         #[cfg(target_arch = "x86_64")]
@@ -178,6 +183,7 @@ impl Lanes {
     #[must_use]
     pub fn cpu(self) -> Cpu {
         match self.0 {
+            #[cfg(any(test, feature = "testing", not(target_arch = "x86_64")))]
             Kind::Portable => Cpu::Plain,
             #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
             Kind::Neon => Cpu::Neon,
@@ -196,6 +202,7 @@ impl Lanes {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0 {
+            #[cfg(any(test, feature = "testing", not(target_arch = "x86_64")))]
             Kind::Portable => "two portable lanes",
             #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
             Kind::Neon => "NEON",
@@ -215,6 +222,7 @@ impl Lanes {
     pub fn width(self) -> usize {
         point::WAYS
             * match self.0 {
+                #[cfg(any(test, feature = "testing", not(target_arch = "x86_64")))]
                 Kind::Portable => Portable::LANES,
                 #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
                 Kind::Neon => neon::Neon::LANES,
@@ -234,6 +242,7 @@ impl Lanes {
     #[must_use]
     pub fn prove(self, claims: &[Claim]) -> Vec<bool> {
         match self.0 {
+            #[cfg(any(test, feature = "testing", not(target_arch = "x86_64")))]
             Kind::Portable => prove_in::<Portable>(claims),
             #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
             Kind::Neon => prove_in::<neon::Neon>(claims),
@@ -264,6 +273,7 @@ impl Lanes {
     #[must_use]
     pub fn prove_together(self, claims: &[Claim], secret: &[u8; 32]) -> bool {
         match self.0 {
+            #[cfg(any(test, feature = "testing", not(target_arch = "x86_64")))]
             Kind::Portable => prove_together_in::<Portable>(claims, secret),
             #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
             Kind::Neon => prove_together_in::<neon::Neon>(claims, secret),
@@ -290,6 +300,7 @@ impl Lanes {
     #[must_use]
     pub fn sum_keys(self, keys: &[[u8; 33]], counts: &[usize]) -> Vec<Option<CurvePoint>> {
         match self.0 {
+            #[cfg(any(test, feature = "testing", not(target_arch = "x86_64")))]
             Kind::Portable => multiples::sum_keys(detected::<Portable>(), keys, counts),
             #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
             Kind::Neon => multiples::sum_keys(detected::<neon::Neon>(), keys, counts),
@@ -311,6 +322,7 @@ impl Lanes {
     #[must_use]
     pub fn multiply(self, factors: &[(CurvePoint, [u8; 32])]) -> Vec<Option<CurvePoint>> {
         match self.0 {
+            #[cfg(any(test, feature = "testing", not(target_arch = "x86_64")))]
             Kind::Portable => multiples::multiply(detected::<Portable>(), factors),
             #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
             Kind::Neon => multiples::multiply(detected::<neon::Neon>(), factors),
