@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::ControlFlow;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicBool;
@@ -242,7 +243,7 @@ fn spawn_reader(
 impl Runner {
     fn run(mut self) {
         loop {
-            if self.take_messages() {
+            if self.take_messages().is_break() {
                 let now = self.now();
                 self.hub.stop(now);
                 self.act();
@@ -263,13 +264,13 @@ impl Runner {
         self.timeline.now()
     }
 
-    /// Handles messages of other threads; returns whether to stop.
-    fn take_messages(&mut self) -> bool {
+    /// Handles messages of other threads; breaks at the one that stops the loop.
+    fn take_messages(&mut self) -> ControlFlow<()> {
         let now = self.now();
         self.inbox_sender.waker.looks();
         while let Ok(message) = self.inbox.try_recv() {
             match message {
-                LoopMessage::Stop => return true,
+                LoopMessage::Stop => return ControlFlow::Break(()),
                 LoopMessage::FromNode(message) => self.hub.from_node(message, now),
                 LoopMessage::Asked(question) => question(&mut self.hub, now),
                 LoopMessage::Served(peer, served) => {
@@ -288,7 +289,7 @@ impl Runner {
                 LoopMessage::Dialed(peer, Err(why)) => self.hub.not_connected(peer, &why, now),
             }
         }
-        false
+        ControlFlow::Continue(())
     }
 
     fn tick(&mut self) {
