@@ -100,6 +100,7 @@ impl Bits<'_> {
 pub struct AsMap {
     bytes: Vec<u8>,
     version: [u8; 32],
+    file_hash: [u8; 32],
 }
 
 impl fmt::Debug for AsMap {
@@ -113,12 +114,19 @@ impl AsMap {
     pub fn new(bytes: Vec<u8>) -> Option<AsMap> {
         let is_sound = bytes.len() <= MAP_BYTES_MAX && is_sound(&bytes);
         let version = kernels::sha256::sha256d(&bytes);
-        is_sound.then_some(AsMap { bytes, version })
+        let file_hash = kernels::sha256::sha256(&bytes);
+        is_sound.then_some(AsMap { bytes, version, file_hash })
     }
 
     /// Version of the map: the hash of its bytes. Source: Core's `AsmapVersion`.
     pub fn version(&self) -> [u8; 32] {
         self.version
+    }
+
+    /// SHA-256 of the file, as `sha256sum` prints it: the version that Core 32 shows (bitcoin/bitcoin 36215, 36249). In
+    /// peers.dat stands [`AsMap::version`].
+    pub fn file_hash(&self) -> [u8; 32] {
+        self.file_hash
     }
 
     /// The autonomous system of an address (IPv4 as a mapped one); 0 if it is not in the map.

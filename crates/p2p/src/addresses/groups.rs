@@ -28,6 +28,11 @@ impl NetGroups {
         self.map.as_ref().map_or([0; 32], AsMap::version)
     }
 
+    /// SHA-256 of the map's file.
+    pub fn map_file_hash(&self) -> Option<[u8; 32]> {
+        self.map.as_ref().map(AsMap::file_hash)
+    }
+
     /// The group of an address.
     pub fn group(&self, address: NetAddress) -> Group {
         match self.system_of(address) {

@@ -189,6 +189,11 @@ impl Hub {
         AddressTables { new: self.addresses.placed(Table::New), tried: self.addresses.placed(Table::Tried), groups }
     }
 
+    /// SHA-256 of the map of autonomous systems.
+    pub(crate) fn map_file_hash(&self) -> Option<[u8; 32]> {
+        self.addresses.groups().map_file_hash()
+    }
+
     /// Sends a message with any name and payload; `false`: there is no such peer, or the message cannot be sent.
     pub(crate) fn send_to(&mut self, id: PeerId, name: &str, payload: &[u8]) -> bool {
         self.context.peers.get_mut(&id).is_some_and(|peer| peer.transport.send_named(name, payload))

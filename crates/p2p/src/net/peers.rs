@@ -199,6 +199,11 @@ impl Peers {
         self.ask(|hub, _| hub.address_tables())
     }
 
+    /// SHA-256 of the map of autonomous systems in use (`-asmap`).
+    pub fn map_file_hash(&self) -> Option<[u8; 32]> {
+        self.ask(|hub, _| hub.map_file_hash()).flatten()
+    }
+
     /// Our addresses, which are announced to peers.
     pub fn external(&self) -> Vec<OwnAddress> {
         self.state().reach.external.clone()

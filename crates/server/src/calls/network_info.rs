@@ -124,6 +124,8 @@ fn get_network_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcErro
         .put("relayfee", relay_fee.clone())
         .put("incrementalfee", relay_fee)
         .put("localaddresses", local_addresses(context))
+        // Core 32 has it; its place among the others is assumed.
+        .put_some("asmap_version", peers.map_file_hash().map(|hash| primitives::hex::encode(&hash)))
         .put("warnings", warnings(&live))
         .end())
 }

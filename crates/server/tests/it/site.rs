@@ -45,6 +45,9 @@ struct How {
 /// `bob:word` in base 64.
 pub(crate) const AUTH: &str = "Authorization: Basic Ym9iOndvcmQ=\r\n";
 
+/// Bitcoin Core b88bffe, src/test/data/asmap.raw: a map of autonomous systems, for sites that listen.
+pub(crate) const MAP: &str = "fb03ec0fb03fc0fe00fb03ec0fb03fc0fe00fb03ec0fb0fffffeffedb0ffd486e628290000400000400040990100800180040000050006001cf039";
+
 /// A clock that stands still: 2023-11-14, 22:13:20.
 fn still() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)
@@ -119,10 +122,15 @@ impl Site {
         change(&mut options);
         let peers: Arc<Peers> = Arc::default();
         let alone = SyncOptions::alone();
+        let asmap = how.listen.map(|_| {
+            std::fs::create_dir_all(dir.path().join("regtest")).unwrap();
+            std::fs::write(dir.path().join("regtest/some.map"), primitives::hex::decode(MAP).unwrap()).unwrap();
+            "some.map".into()
+        });
         let sync = SyncOptions {
             handle: Some(handle.clone()),
             listen: how.listen.into_iter().collect(),
-            peers: PeerSettings { control: peers.clone(), ..alone.peers },
+            peers: PeerSettings { control: peers.clone(), asmap, ..alone.peers },
             ..alone
         };
         let board = watch::board::Settings {
