@@ -36,6 +36,35 @@ OWN = set(
     "inv_buckets relayfee incrementalfee maxmempool mempoolminfee minrelaytxfee incrementalrelayfee maxdatacarriersize limitclustercount "
     "limitclustersize ban_created banned_until ban_duration time_remaining blockmintxfee path mempool_sequence".split()
 )
+# Arguments within lists and objects: what the values of `values` do not reach.
+KEY, WHOLE = "0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798", "0479be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8"
+HYBRID = "06" + WHOLE[2:]
+PAYEE, OTHER = "mpLQjfK79b7CCV4VMJWEWAj5Mpx8Up5zxB", "bcrt1p9yfmy5h72durp7zrhlw9lf7jpwjgvwdg0jr0lqmmjtgg83266lqsekaqka"
+SIGNED = "INbVnW4e6PeRmsv2Qgu8NuopvrVjkcxob+sX8OcZG0SALhWybUjzMLPdAsXI46YZGb0KQTRii+wWIQzRpG/U+S0="
+SECRET = "cUeKHd5orzT3mz8P9pxyREHfsWtVfgsfDjiZZBcjUBAaGk1BTj7N"
+SPENT = '{"txid":"%s","vout":%s}' % ("1" * 64, "%s")
+WITHIN = {
+    "createrawtransaction": [f"[[{one}],[]{more}]" for one in (
+        SPENT % "0", SPENT % "-1", SPENT % "2147483648", SPENT % "1.0", SPENT % '"0"', SPENT % "null", SPENT % "4294967295", "{}", '{"vout":0}', '{"txid":1,"vout":0}',
+        *('{"txid":"%s","vout":0,"sequence":%s}' % ("1" * 64, number) for number in ("0", "-1", "4294967295", "4294967294", "4294967293", "4294967296", "1.5", '"1"', "null", "1e1")),
+    ) for more in ("", ",0,true", ",1,false", ",0,false", ",4294967295", ",4294967296", ",-1", ",0,null,1", ",0,null,3", ",0,null,0", ",0,null,4", ",-1,null,-1", ",0,null,4294967296")] + [
+        f"[[],{outputs}]" for outputs in (
+            "{}", "[]", "null", '[{"a":1,"b":2}]', "[[]]", "[1]", "[{}]",
+            *('{"%s":%s}' % (name, amount) for name in (PAYEE, OTHER, PAYEE.upper(), OTHER.upper(), "x", "", "data", "1BitcoinEaterAddressDontSendf59kuE") for amount in (
+                "0", "1", "-1", "0.1", "0.000000001", "1e-8", "21000000", "21000000.00000001", '"0.5"', '"x"', '""', "null", "true", "false", "[]", "{}", '"00"', "12", '"0"', '"%s"' % ("00" * 300))),
+            '{"data":"00","data":"01"}', '[{"data":"00"},{"data":"01"}]', '{"%s":1,"%s":2}' % (PAYEE, PAYEE), '[{"%s":1},{"%s":x}]'.replace("x", "2") % (PAYEE, PAYEE),
+            '{"%s":1,"%s":2,"data":"aa"}' % (PAYEE, OTHER), '{"%s":1,"%s":"x"}' % (PAYEE, PAYEE), '{"data":"%s"}' % ("ab" * 80), '{"data":"%s"}' % ("ab" * 70000))],
+    "createmultisig": [f"[{required},[{keys}]{form}]" for required in ("0", "1", "2", "17", "20", "21", "-1") for keys in (
+        "", f'"{KEY}"', f'"{KEY}","{WHOLE}"', f'"{HYBRID}"', f'"{KEY[:-2]}"', f'"{KEY}0"', '"zz"', '""', "1", f'"{"02" + "f" * 64}"', f'"{"04" + KEY[2:]}"', ",".join([f'"{KEY}"'] * 15),
+        ",".join([f'"{KEY}"'] * 16), ",".join([f'"{KEY}"'] * 20), ",".join([f'"{KEY}"'] * 21), ",".join([f'"{WHOLE}"'] * 8), f'"{KEY.upper()}"'
+    ) for form in ("", ',"legacy"', ',"p2sh-segwit"', ',"bech32"', ',"bech32m"', ',"unknown"', ',""')],
+    "verifymessage": [json.dumps([PAYEE, signature, "This is just a test message"]) for signature in (
+        SIGNED, SIGNED[:-1], SIGNED[:-2] + "==", SIGNED[:-4], SIGNED + "=", SIGNED[:-2] + "1=", " " + SIGNED, SIGNED.replace("+", "-"), "A" * 87 + "=", "/" * 87 + "=", "H" + SIGNED[1:], "J" + SIGNED[1:], "M" + SIGNED[1:], "A" + SIGNED[1:], "====", "A===", "AA==", "")],
+    "signmessagewithprivkey": [json.dumps([secret, text]) for secret in (
+        SECRET, " " + SECRET, SECRET + "x", SECRET[:-1], "5KQNQrchXvxdR5WDCdGcVKvLvhdsTQcM3ttL6t2Yqo4k8HQ7m6L", "91avARGdfge8E4tZfYLoxeJ5sGBdNJQH4kvjJoQFacbgwmaKkrx") for text in ("", "x", "\u00e4\u0000", "x" * 300, "x" * 70000)],
+    "getdescriptoractivity": ['[["HASH","HASH"],["raw(SCRIPT)"]]', '[["HASH"],["raw(SCRIPT)","raw(SCRIPT)"],false]', '[[],["raw(SCRIPT)"]]', '[["HASH"],[]]', '[["HASH"],[{"desc":"raw(SCRIPT)","range":5}]]', '[["HASH"],[{}]]', '[["HASH",1],[]]', '[["ZERO"],[1]]'],
+    "prioritisetransaction": [f'["{"2" * 64}",{dummy},{delta}]' for dummy in ("null", "0", "0.0", "-0", "1", "1e-999", "1e999", "0e5", "1e99") for delta in ("0", "1", "-1", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "1.0", "null")],
+}
 # Listed in docs/server.md: an argument of a call for which ffwd has another answer.
 LISTED = {("decodescript", '["00"]'), ("getmemoryinfo", '["mallocinfo"]'), ("getmemoryinfo", '{"mode":"mallocinfo"}')}
 
@@ -85,6 +114,13 @@ def fitting(known, method, name):
     }
     if method == "setban" and name == "command":
         return "remove"
+    own = {
+        "createrawtransaction": {"inputs": [{"txid": known["txid"], "vout": 0}], "outputs": {PAYEE: 1}, "locktime": 0, "replaceable": True, "version": 2},
+        "createmultisig": {"nrequired": 1, "keys": [KEY], "address_type": "bech32"}, "verifymessage": {"address": PAYEE, "signature": SIGNED, "message": "This is just a test message"},
+        "signmessagewithprivkey": {"privkey": SECRET, "message": "x"}, "getdescriptoractivity": {"blockhashes": [known["block"]]}, "prioritisetransaction": {"dummy": 0, "fee_delta": 5},
+    }.get(method, {})
+    if name in own:
+        return own[name]
     if method == "decodescript":
         return known["script"]
     if method in ("invalidateblock", "submitheader", "pruneblockchain", "addnode", "disconnectnode", "getaddednodeinfo") and name not in ("command", "v2transport"):
@@ -120,6 +156,8 @@ def cases(known, method, names):
         yield '{"args":[' + ",".join(good[:at]) + "]," + ",".join(pairs[at:]) + "}"
         for value in ("null", '"x"', "-1", "[]", "{}"):
             yield "{" + f'"{first[at]}":{value}' + "}"
+    for text in WITHIN.get(method, []):
+        yield text.replace("HASH", known["block"]).replace("SCRIPT", known["script"]).replace("ZERO", "0" * 64)
     for name in names:
         for other in name.split("|")[1:]:
             yield "{" + f'"{other}":1' + "}"
@@ -136,7 +174,7 @@ def known_of(keep):
             break
     tx = block["tx"][-1]
     script = tx["vout"][0]["scriptPubKey"]
-    known |= {"txid": tx["txid"], "raw": tx["hex"], "script": script["hex"], "address": script.get("address", "x"), "descriptor": script["desc"]}
+    known |= {"block": block["hash"], "txid": tx["txid"], "raw": tx["hex"], "script": script["hex"], "address": script.get("address", "x"), "descriptor": script["desc"]}
     return known | {"proof": keep.result("gettxoutproof", [tx["txid"]], block["hash"])}
 
 

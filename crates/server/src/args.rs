@@ -206,7 +206,7 @@ pub fn bytes(value: &Json, name: &str) -> Result<Vec<u8>, RpcError> {
 /// # Errors
 ///
 /// Another type, more than eight decimals, or outside the range of money.
-#[cfg(feature = "regtest-tools")]
+#[cfg(feature = "descriptors")]
 pub fn amount(value: &Json) -> Result<i64, RpcError> {
     let wrong = |why: &str| RpcError::new(crate::error::Code::Type, why);
     let whole;
@@ -226,7 +226,7 @@ pub fn amount(value: &Json) -> Result<i64, RpcError> {
 }
 
 /// A decimal number times 100,000,000, if that is whole and has at most 18 digits.
-#[cfg(feature = "regtest-tools")]
+#[cfg(feature = "descriptors")]
 fn fixed_point(text: &str) -> Option<i64> {
     let are_digits = |digits: &str| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
@@ -256,7 +256,7 @@ mod tests {
     use crate::error::Code;
 
     /// Rows of Core's `rpc_parse_monetary_values` (test/rpc_tests.cpp), and of its ranges.
-    #[cfg(feature = "regtest-tools")]
+    #[cfg(feature = "descriptors")]
     #[test]
     fn amounts_are_read_as_core_reads_them() {
         for (text, want) in [

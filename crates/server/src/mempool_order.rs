@@ -20,7 +20,7 @@ const _: () = assert!(CLUSTER_MAX == u64::BITS as usize);
 /// Fees and weight of some transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FeeRate {
-    /// Satoshis.
+    /// Satoshis, with what calls added.
     pub(crate) fee: i64,
     /// Adjusted weight.
     pub(crate) weight: u64,
@@ -28,7 +28,7 @@ pub(crate) struct FeeRate {
 
 impl FeeRate {
     fn plus(self, other: FeeRate) -> FeeRate {
-        FeeRate { fee: self.fee + other.fee, weight: self.weight + other.weight }
+        FeeRate { fee: self.fee.saturating_add(other.fee), weight: self.weight + other.weight }
     }
 
     /// Compares fee rates: satoshis for a unit of weight.
@@ -127,7 +127,7 @@ impl Graph {
 
     fn rate(&self, index: usize) -> FeeRate {
         let entry = &self.entries[index];
-        FeeRate { fee: entry.fee.0, weight: entry.adjusted_weight() }
+        FeeRate { fee: entry.modified_fee(), weight: entry.adjusted_weight() }
     }
 
     fn rate_of(&self, cluster: &Cluster, some: u64) -> FeeRate {
@@ -200,6 +200,12 @@ impl Graph {
         self.chunks[self.chunk_of[index]].rate
     }
 
+    /// The chunks of a transaction's cluster, in mining order.
+    pub(crate) fn cluster(&self, index: usize) -> impl Iterator<Item = &Chunk> {
+        let (cluster, _) = self.at[index];
+        self.chunks.iter().filter(move |chunk| chunk.cluster == cluster)
+    }
+
     /// A transaction and its ancestors, by txid.
     pub(crate) fn ancestors(&self, index: usize) -> Vec<usize> {
         let (cluster, bit) = self.at[index];
@@ -239,6 +245,7 @@ mod tests {
                 wtxid: Wtxid::from_bytes([number; 32]),
                 bytes: Vec::new(),
                 fee: Amount(fee),
+                fee_delta: 0,
                 weight: 400,
                 sigop_cost: 0,
                 time: 0,

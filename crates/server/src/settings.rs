@@ -46,6 +46,8 @@ pub struct Settings {
     pub rest: bool,
     /// `-acceptnonstdtxn`: submitted transactions need not be standard.
     pub accepts_nonstandard: bool,
+    /// `-mempoolexpiry`: time after which a transaction leaves the mempool, if it was given.
+    pub mempool_expiry: Option<Duration>,
 }
 
 impl Default for Settings {
@@ -66,6 +68,7 @@ impl Default for Settings {
             timeout: TIMEOUT,
             rest: false,
             accepts_nonstandard: false,
+            mempool_expiry: None,
         }
     }
 }

@@ -148,7 +148,16 @@ pub(super) fn judge<E>(
             }),
             None => coin(&outpoint)?.and_then(|stored| Coin::of_stored(&stored)),
         };
-        let Some(found) = found else { return Ok(Err(Refusal::new(Refusal::MISSING))) };
+        let Some(found) = found else {
+            // Core looks for its outputs only among the coins in memory.
+            let txid = judge.tx.txid();
+            let made: Result<Vec<bool>, E> = (0..judge.tx.output_count())
+                .filter_map(|vout| u32::try_from(vout).ok())
+                .map(|vout| Ok(coin(&OutPoint { txid, vout })?.is_some()))
+                .collect();
+            let is_known = made?.contains(&true);
+            return Ok(Err(Refusal::new(if is_known { "txn-already-known" } else { Refusal::MISSING })));
+        };
         coins.push(found);
     }
     let coins: Vec<SpentCoin<'_>> = coins.iter().map(Coin::view).collect();
@@ -195,6 +204,7 @@ impl Judge<'_> {
     fn entry(&self, bytes: &[u8], coins: &[SpentCoin<'_>]) -> Result<PoolEntry, Refusal> {
         let known = if let Origin::Waiting(known) = self.origin { Some(known) } else { None };
         let paid = self.paid(coins)?;
+        let fee_delta = self.pool.fee_delta(&self.tx.txid());
         let is_strict = self.standard == Standard::Required;
         if is_strict {
             let check = policy::check_inputs_standard(&self.tx, coins);
@@ -202,7 +212,8 @@ impl Judge<'_> {
             if !policy::are_witnesses_standard(&self.tx, coins) {
                 return Err(Refusal::new("bad-witness-nonstandard"));
             }
-            if paid != Amount(0) && policy::dust_outputs(&self.tx) != 0 {
+            let has_fee = paid != Amount(0) || paid.0.saturating_add(fee_delta) != 0;
+            if has_fee && policy::dust_outputs(&self.tx) != 0 {
                 return Err(Refusal::with("dust", "tx with dust output must be 0-fee"));
             }
         }
@@ -211,6 +222,7 @@ impl Judge<'_> {
             wtxid: self.tx.wtxid(),
             bytes: bytes.to_vec(),
             fee: paid,
+            fee_delta,
             weight: policy::weight(&self.tx),
             sigop_cost: policy::sigop_cost(&self.tx, coins),
             time: known.map_or(self.next.now, |known| known.time),
@@ -221,8 +233,9 @@ impl Judge<'_> {
             return Err(Refusal::with("bad-txns-too-many-sigops", entry.sigop_cost.to_string()));
         }
         let least = fee_at(MIN_FEE_RATE, entry.vsize());
-        if matches!(self.origin, Origin::Given) && paid.0 < least {
-            return Err(Refusal::with("min relay fee not met", format!("{} < {least}", paid.0)));
+        let counted = entry.modified_fee();
+        if matches!(self.origin, Origin::Given) && counted < least {
+            return Err(Refusal::with("min relay fee not met", format!("{counted} < {least}")));
         }
         if !self.pool.has_room_in_cluster(&entry.inputs, entry.adjusted_weight()) {
             return Err(Refusal::new("too-large-cluster"));

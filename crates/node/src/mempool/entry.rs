@@ -27,6 +27,8 @@ pub struct PoolEntry {
     pub bytes: Vec<u8>,
     /// Its fee.
     pub fee: Amount,
+    /// What calls added to its fee for the order of mining, in satoshis. Source: Core's `prioritisetransaction`.
+    pub fee_delta: i64,
     /// Its weight.
     pub weight: u64,
     /// Its signature operation cost.
@@ -40,6 +42,11 @@ pub struct PoolEntry {
 }
 
 impl PoolEntry {
+    /// The fee that decides when it is mined, in satoshis. Source: Core's `GetModifiedFee`.
+    pub fn modified_fee(&self) -> i64 {
+        self.fee.0.saturating_add(self.fee_delta)
+    }
+
     /// Its weight, or that of its signature operations if more. Source: Core's `GetSigOpsAdjustedWeight`.
     pub fn adjusted_weight(&self) -> u64 {
         self.weight.max(self.sigop_cost * SIGOP_WEIGHT)

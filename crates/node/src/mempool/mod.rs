@@ -25,4 +25,4 @@ pub use entry::{CLUSTER_MAX, MIN_FEE_RATE, PoolEntry, fee_at};
 #[cfg(not(feature = "regtest-tools"))]
 pub use none::Mempool;
 #[cfg(feature = "regtest-tools")]
-pub use returned::{Mempool, Offer};
+pub use returned::{HasDust, Mempool, Offer};

@@ -27,6 +27,9 @@ impl Mempool {
     /// Allows nonstandard transactions: no effect here.
     pub fn accept_nonstandard(&self) {}
 
+    /// Sets the time after which transactions are removed: no effect here.
+    pub fn expire_after(&self, _seconds: u64) {}
+
     /// Bytes of memory used.
     pub fn memory_bytes(&self) -> usize {
         0

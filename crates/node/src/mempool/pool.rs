@@ -25,11 +25,47 @@ pub(super) struct Pool {
     spenders: BTreeMap<OutPoint, Txid>,
     next: u64,
     bytes: usize,
+    /// What calls added to the fees of transactions, which need not be here; none is 0. As in Core without a bound:
+    /// only users with the RPC password add some.
+    fee_deltas: BTreeMap<Txid, i64>,
 }
 
 impl Pool {
+    /// A pool without transactions, with the fee deltas of another one.
+    pub(super) fn with_deltas_of(other: &Pool) -> Pool {
+        Pool { fee_deltas: other.fee_deltas.clone(), ..Pool::default() }
+    }
+
+    /// Whether it has neither transactions nor fee deltas.
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.is_empty() && self.fee_deltas.is_empty()
+    }
+
+    /// What calls added to the fee of a transaction.
+    pub(super) fn fee_delta(&self, txid: &Txid) -> i64 {
+        self.fee_deltas.get(txid).copied().unwrap_or(0)
+    }
+
+    /// Transactions with a fee delta, by id.
+    pub(super) fn fee_deltas(&self) -> impl Iterator<Item = (Txid, i64)> {
+        self.fee_deltas.iter().map(|(txid, delta)| (*txid, *delta))
+    }
+
+    /// Adds satoshis to the fee of a transaction, here or not. Source: Core's `PrioritiseTransaction`.
+    pub(super) fn add_to_fee(&mut self, txid: Txid, satoshis: i64) {
+        let delta = self.fee_delta(&txid).saturating_add(satoshis);
+        match delta {
+            0 => self.fee_deltas.remove(&txid),
+            _ => self.fee_deltas.insert(txid, delta),
+        };
+        if let Some(entry) = self.places.get(&txid).and_then(|place| self.entries.get_mut(place)) {
+            *entry = Arc::new(PoolEntry { fee_delta: delta, ..PoolEntry::clone(entry) });
+        }
+    }
+
+    /// Forgets what calls added to the fee of a transaction. Source: Core's `ClearPrioritisation`.
+    pub(super) fn forget_delta(&mut self, txid: &Txid) {
+        self.fee_deltas.remove(txid);
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

@@ -17,12 +17,13 @@ mod tests;
 
 use super::accept::{self, Next, Origin, Refusal, Standard};
 use super::entry::PoolEntry;
+use super::policy;
 use super::pool::Pool;
 use super::queue::{QUEUE_BYTES_MAX, Queue};
 use crate::threads::locks::lock;
 use kernels::Kernels;
 use primitives::{OutPoint, Tables, Txid};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Maximum memory of waiting transactions: a full queue fits, including the overhead. Core's `-maxmempool` is larger.
@@ -39,6 +40,14 @@ pub enum Offer {
     Take,
 }
 
+/// A transaction with dust outputs: it is accepted only without a fee, so its fee may not be changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HasDust;
+
+fn has_dust(entry: &PoolEntry) -> bool {
+    Tables::new().parse_transaction(&entry.bytes).is_ok_and(|tx| policy::dust_outputs(&tx) != 0)
+}
+
 /// Transactions that wait for a block.
 #[derive(Debug)]
 pub struct Mempool {
@@ -49,6 +58,8 @@ pub struct Mempool {
     bytes_max: usize,
     /// `-acceptnonstdtxn`.
     accepts_nonstandard: AtomicBool,
+    /// `-mempoolexpiry`, in seconds.
+    expiry_s: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -68,6 +79,7 @@ impl Default for Mempool {
             state: Mutex::default(),
             bytes_max: POOL_BYTES_MAX,
             accepts_nonstandard: AtomicBool::new(false),
+            expiry_s: AtomicU64::new(EXPIRY_S),
         }
     }
 }
@@ -108,6 +120,20 @@ impl Mempool {
         self.accepts_nonstandard.store(true, Relaxed);
     }
 
+    /// From now on a transaction is removed after this number of seconds. Source: Core's `-mempoolexpiry`.
+    pub fn expire_after(&self, seconds: u64) {
+        self.expiry_s.store(seconds, Relaxed);
+    }
+
+    /// Removes transactions that have waited too long, with their descendants; returns their number. Source: Core's
+    /// `CTxMemPool::Expire`.
+    fn expire(&self, pool: &mut Pool, now: u64) -> u64 {
+        let expiry_s = self.expiry_s.load(Relaxed);
+        let is_old = |entry: &&Arc<PoolEntry>| entry.time.saturating_add(expiry_s) < now;
+        let old: Vec<Txid> = pool.entries().filter(is_old).map(|entry| entry.txid).collect();
+        old.into_iter().map(|txid| pool.remove_with_descendants(txid)).sum()
+    }
+
     fn standard(&self) -> Standard {
         if self.accepts_nonstandard.load(Relaxed) { Standard::NotRequired } else { Standard::Required }
     }
@@ -142,18 +168,44 @@ impl Mempool {
         }
         if offer == Offer::Take {
             state.changes += results.iter().filter(|judged| judged.is_ok()).count() as u64;
+            state.changes += self.expire(&mut pool, next.now);
             state.pool = pool;
             self.note_whether_empty(&state);
         }
         Ok(results)
     }
 
+    /// Adds satoshis to the fee that decides when a transaction is mined; it need not be here. The chain must be at rest.
+    /// Source: Core's `PrioritiseTransaction`, and the rule of `prioritisetransaction` before it.
+    ///
+    /// # Errors
+    ///
+    /// [`HasDust`], if the transaction is here and must be standard.
+    pub fn prioritise(&self, txid: Txid, satoshis: i64) -> Result<(), HasDust> {
+        let mut state = lock(&self.state);
+        if self.standard() == Standard::Required
+            && let Some(entry) = state.pool.get(&txid)
+            && has_dust(entry)
+        {
+            return Err(HasDust);
+        }
+        state.pool.add_to_fee(txid, satoshis);
+        self.note_whether_empty(&state);
+        Ok(())
+    }
+
+    /// Transactions whose fee calls changed, by id, with what they added.
+    pub fn fee_deltas(&self) -> Vec<(Txid, i64)> {
+        if self.is_empty.load(Relaxed) { Vec::new() } else { lock(&self.state).pool.fee_deltas().collect() }
+    }
+
     /// Another set of coins is used: transactions that waited for a block on the old one are dropped.
     pub(crate) fn clear(&self) {
         let mut state = lock(&self.state);
         let changes = state.changes + state.pool.entries().count() as u64;
-        *state = MempoolState { changes, ..MempoolState::default() };
-        self.is_empty.store(true, Relaxed);
+        let pool = Pool::with_deltas_of(&state.pool);
+        *state = MempoolState { changes, pool, ..MempoolState::default() };
+        self.note_whether_empty(&state);
     }
 
     /// The last block of the chain was disconnected.
@@ -178,15 +230,15 @@ impl Mempool {
         for (tx, txid) in block.transactions().zip(txids) {
             queue.remove(txid);
             *changes += u64::from(pool.remove(txid));
+            pool.forget_delta(txid);
             for input in tx.inputs() {
                 if let Some(loser) = pool.spender(&input.prevout()).map(|entry| entry.txid) {
+                    pool.forget_delta(&loser);
                     *changes += pool.remove_with_descendants(loser);
                 }
             }
         }
-        let is_old = |entry: &&Arc<PoolEntry>| entry.time.saturating_add(EXPIRY_S) < now;
-        let old: Vec<Txid> = pool.entries().filter(is_old).map(|entry| entry.txid).collect();
-        *changes += old.into_iter().map(|txid| pool.remove_with_descendants(txid)).sum::<u64>();
+        *changes += self.expire(pool, now);
         self.note_whether_empty(&state);
     }
 
@@ -208,13 +260,13 @@ impl Mempool {
         next: &Next<'_>,
         coin: impl Fn(&OutPoint) -> Result<Option<Vec<u8>>, E>,
     ) -> Result<(), E> {
-        let (queued, old) = {
+        let (queued, old, mut pool) = {
             let mut state = lock(&self.state);
             state.is_stale = false;
-            (state.queue.take(), state.pool.entries().cloned().collect::<Vec<_>>())
+            let pool = Pool::with_deltas_of(&state.pool);
+            (state.queue.take(), state.pool.entries().cloned().collect::<Vec<_>>(), pool)
         };
         let standard = self.standard();
-        let mut pool = Pool::default();
         let mut come = 0;
         for bytes in queued.iter().filter(|_| adds) {
             if let Ok(entry) = accept::judge(bytes, Origin::Disconnected, standard, &pool, next, &coin)?

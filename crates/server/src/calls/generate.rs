@@ -151,7 +151,8 @@ impl Others {
         let mut sigop_cost = COINBASE_SIGOP_COST;
         let mut skipped = HashSet::new();
         for chunk in graph.chunks() {
-            if chunk.rate.fee * 1000 < chunk.rate.weight.div_ceil(4).cast_signed() * BLOCK_MIN_FEE {
+            let least = i128::from(chunk.rate.weight.div_ceil(4)) * i128::from(BLOCK_MIN_FEE);
+            if i128::from(chunk.rate.fee) * 1000 < least {
                 break;
             }
             let entries = || chunk.members.iter().map(|&index| &graph.entries()[index]);
@@ -164,7 +165,7 @@ impl Others {
                 continue;
             }
             sigop_cost += cost;
-            others.fees += chunk.rate.fee;
+            others.fees += entries().map(|entry| entry.fee.0).sum::<i64>();
             others.weight += entries().map(|entry| entry.weight).sum::<u64>();
             others.transactions.extend(entries().map(|entry| entry.bytes.clone()));
         }

@@ -6,9 +6,19 @@ use crate::args::Args;
 use crate::context::Context;
 use crate::error::RpcError;
 use crate::json::Json;
-use crate::mempool_order::Graph;
+use crate::mempool_order::{Chunk, Graph};
+use crate::registry::{Arg, Call, Kind, Run};
 use node::mempool::PoolEntry;
 use primitives::Txid;
+
+/// This call.
+pub(super) const CALLS: &[Call] = &[Call {
+    category: "blockchain",
+    name: "getmempoolcluster",
+    about: "Returns mempool data for given cluster",
+    args: &[Arg::needed("txid", Kind::Hex, "The txid of a transaction in the cluster")],
+    run: Run::Now(cluster),
+}];
 
 fn graph(context: &Context) -> Graph {
     Graph::new(context.handle.mempool().entries())
@@ -55,7 +65,8 @@ fn shown(graph: &Graph, index: usize) -> Json {
     let entry = &graph.entries()[index];
     let of = |indexes: &[usize]| {
         let all = indexes.iter().map(|&index| &graph.entries()[index]);
-        let (vsize, fee) = all.fold((0, 0), |(vsize, fee), entry| (vsize + entry.vsize(), fee + entry.fee.0));
+        let (vsize, fee) = all
+            .fold((0, 0_i64), |(vsize, fee), entry| (vsize + entry.vsize(), fee.saturating_add(entry.modified_fee())));
         (indexes.len(), vsize, Json::amount(fee))
     };
     let ancestors = graph.ancestors(index);
@@ -65,7 +76,7 @@ fn shown(graph: &Graph, index: usize) -> Json {
     let chunk = graph.chunk_rate(index);
     let fees = Json::object()
         .put("base", Json::amount(entry.fee.0))
-        .put("modified", Json::amount(entry.fee.0))
+        .put("modified", Json::amount(entry.modified_fee()))
         .put("ancestor", ancestor_fees)
         .put("descendant", descendant_fees)
         .put("chunk", Json::amount(chunk.fee));
@@ -93,6 +104,25 @@ fn shown(graph: &Graph, index: usize) -> Json {
         .put("spentby", txids(graph, children))
         .put("unbroadcast", false)
         .end()
+}
+
+/// The transactions that hang together with the requested one. Source: Core's `clusterToJSON`.
+fn cluster(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let graph = graph(context);
+    let of = asked(&graph, args)?;
+    let shown = |chunk: &Chunk| {
+        Json::object()
+            .put("chunkfee", Json::amount(chunk.rate.fee))
+            .put("chunkweight", chunk.rate.weight)
+            .put("txs", txids(&graph, chunk.members.iter().copied()))
+            .end()
+    };
+    let chunks: Vec<Json> = graph.cluster(of).map(shown).collect();
+    Ok(Json::object()
+        .put("clusterweight", graph.cluster(of).map(|chunk| chunk.rate.weight).sum::<u64>())
+        .put("txcount", graph.cluster(of).map(|chunk| chunk.members.len()).sum::<usize>())
+        .put("chunks", chunks)
+        .end())
 }
 
 /// The ids of all transactions.

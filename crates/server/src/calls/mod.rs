@@ -1,5 +1,7 @@
 //! The calls, by topic.
 
+#[cfg(feature = "descriptors")]
+mod activity;
 pub(crate) mod block;
 pub(crate) mod block_json;
 #[cfg(feature = "regtest-tools")]
@@ -9,6 +11,8 @@ mod change;
 pub(crate) mod coins;
 mod connect;
 mod control;
+#[cfg(feature = "descriptors")]
+mod create_transaction;
 mod deployments;
 #[cfg(feature = "descriptors")]
 mod descriptors;
@@ -23,8 +27,12 @@ mod mempool_empty;
 #[cfg(feature = "regtest-tools")]
 mod mempool_shown;
 mod mining;
+#[cfg(feature = "descriptors")]
+mod multisig;
 mod network;
 mod network_info;
+#[cfg(feature = "regtest-tools")]
+mod priority;
 mod program;
 #[cfg(feature = "descriptors")]
 mod scan_blocks;
@@ -32,6 +40,8 @@ mod scan_blocks;
 mod scan_coins;
 #[cfg(feature = "regtest-tools")]
 mod send;
+#[cfg(feature = "descriptors")]
+mod signed_messages;
 pub(crate) mod silent_payments;
 mod snapshot;
 pub(crate) mod transaction;
@@ -43,17 +53,25 @@ mod witness_commitment;
 use crate::registry::Call;
 
 /// Calls that need another feature, and its name.
-const ELSEWHERE: [(&str, &str); 10] = [
+const ELSEWHERE: [(&str, &str); 18] = [
+    ("createmultisig", "descriptors"),
+    ("createrawtransaction", "descriptors"),
     ("deriveaddresses", "descriptors"),
     ("generateblock", "regtest-tools"),
     ("generatetoaddress", "regtest-tools"),
     ("generatetodescriptor", "regtest-tools"),
     ("getblocktemplate", "regtest-tools"),
+    ("getdescriptoractivity", "descriptors"),
     ("getdescriptorinfo", "descriptors"),
+    ("getmempoolcluster", "regtest-tools"),
+    ("getprioritisedtransactions", "regtest-tools"),
+    ("prioritisetransaction", "regtest-tools"),
     ("scanblocks", "descriptors"),
     ("scantxoutset", "descriptors"),
     ("sendrawtransaction", "regtest-tools"),
+    ("signmessagewithprivkey", "descriptors"),
     ("testmempoolaccept", "regtest-tools"),
+    ("verifymessage", "descriptors"),
 ];
 
 /// The feature that a call needs.
@@ -64,6 +82,8 @@ pub(crate) fn feature_of(method: &str) -> Option<&'static str> {
 /// All calls.
 pub fn all() -> Vec<Call> {
     [
+        #[cfg(feature = "descriptors")]
+        activity::CALLS,
         block::CALLS,
         #[cfg(feature = "regtest-tools")]
         block_template::CALLS,
@@ -72,6 +92,8 @@ pub fn all() -> Vec<Call> {
         coins::CALLS,
         connect::CALLS,
         control::CALLS,
+        #[cfg(feature = "descriptors")]
+        create_transaction::CALLS,
         deployments::CALLS,
         #[cfg(feature = "descriptors")]
         descriptors::CALLS,
@@ -80,9 +102,15 @@ pub fn all() -> Vec<Call> {
         hidden::CALLS,
         info::CALLS,
         mempool::CALLS,
+        #[cfg(feature = "regtest-tools")]
+        mempool_shown::CALLS,
         mining::CALLS,
+        #[cfg(feature = "descriptors")]
+        multisig::CALLS,
         network::CALLS,
         network_info::CALLS,
+        #[cfg(feature = "regtest-tools")]
+        priority::CALLS,
         program::CALLS,
         #[cfg(feature = "descriptors")]
         scan_blocks::CALLS,
@@ -90,6 +118,8 @@ pub fn all() -> Vec<Call> {
         scan_coins::CALLS,
         #[cfg(feature = "regtest-tools")]
         send::CALLS,
+        #[cfg(feature = "descriptors")]
+        signed_messages::CALLS,
         silent_payments::CALLS,
         snapshot::CALLS,
         transaction::CALLS,

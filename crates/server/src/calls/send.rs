@@ -208,7 +208,7 @@ fn tested(
             (fields.put("allowed", false).put("reject-reason", "max-fee-exceeded").end(), true)
         }
         Some(Ok(entry)) => {
-            let rate = (i128::from(entry.fee.0) * 1000 / i128::from(entry.vsize())) as i64;
+            let rate = (i128::from(entry.modified_fee()) * 1000 / i128::from(entry.vsize())) as i64;
             let includes: Vec<Json> = vec![wtxid.to_hash256().into()];
             let fees = Json::object()
                 .put("base", Json::amount(entry.fee.0))

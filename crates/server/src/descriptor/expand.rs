@@ -230,7 +230,8 @@ fn pay_to_key_hash(key: &[u8]) -> Vec<u8> {
     [&[OP_DUP, OP_HASH160, 20], &hash160(key)[..], &[OP_EQUALVERIFY, OP_CHECKSIG]].concat()
 }
 
-fn pay_to_script_hash(script: &[u8]) -> Vec<u8> {
+/// The output script of P2SH.
+pub(crate) fn pay_to_script_hash(script: &[u8]) -> Vec<u8> {
     [&[OP_HASH160, 20], &hash160(script)[..], &[OP_EQUAL]].concat()
 }
 
@@ -255,7 +256,8 @@ fn push_number(script: &mut Vec<u8>, number: u32) {
     }
 }
 
-fn multi(threshold: u32, keys: &[Vec<u8>]) -> Vec<u8> {
+/// The script that needs `threshold` signatures of these keys.
+pub(crate) fn multi(threshold: u32, keys: &[Vec<u8>]) -> Vec<u8> {
     let mut script = Vec::new();
     push_number(&mut script, threshold);
     keys.iter().for_each(|key| push_data(&mut script, key));

@@ -237,7 +237,7 @@ fn parse_inner(
                 None => Err(format!("Pubkey '{name}' is invalid")),
             };
         }
-        if let Some(key) = private_key(name, prefixes) {
+        if let Some(key) = private_key(name, prefixes).and_then(|key| key.public_key()) {
             let fits = key.len() == 33 || place.permits_long_keys();
             return if fits { plain(key, place == KeyPlace::P2tr, true) } else { too_long() };
         }
@@ -267,16 +267,32 @@ fn plain_key(bytes: &[u8], place: KeyPlace) -> Result<Option<Vec<u8>>, String> {
 }
 
 /// The public key of a private one. Source: Core's `DecodeSecret`.
-fn private_key(text: &str, prefixes: &Prefixes) -> Option<Vec<u8>> {
+pub(crate) fn private_key(text: &str, prefixes: &Prefixes) -> Option<PrivateKey> {
     let payload = decode_base58_check(text, 34)?;
-    let (prefix, rest) = payload.split_first()?;
-    let (secret, is_compressed) = match rest.len() {
-        32 => (rest, false),
-        33 if rest[32] == 1 => (&rest[..32], true),
+    let (_, rest) = payload.split_first().filter(|(prefix, _)| **prefix == prefixes.secret)?;
+    let (secret, last) = rest.split_first_chunk::<32>()?;
+    let is_compressed = match last {
+        [] => false,
+        [1] => true,
         _ => return None,
     };
-    let key = SecretKey::from_slice(secret).ok().filter(|_| *prefix == prefixes.secret)?.public_key(&SECP);
-    Some(if is_compressed { key.serialize().to_vec() } else { key.serialize_uncompressed().to_vec() })
+    Some(PrivateKey { secret: *secret, is_compressed })
+}
+
+/// A private key as it is written; it may be out of range.
+#[derive(Clone, Copy)]
+pub(crate) struct PrivateKey {
+    pub(crate) secret: [u8; 32],
+    /// Whether its public key has 33 bytes.
+    pub(crate) is_compressed: bool,
+}
+
+impl PrivateKey {
+    /// Its public key; `None` if it is out of range.
+    fn public_key(&self) -> Option<Vec<u8>> {
+        let key = SecretKey::from_slice(&self.secret).ok()?.public_key(&SECP);
+        Some(if self.is_compressed { key.serialize().to_vec() } else { key.serialize_uncompressed().to_vec() })
+    }
 }
 
 /// An extended key, and its private key if it has one.

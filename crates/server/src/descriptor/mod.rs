@@ -18,5 +18,9 @@ mod show;
 pub use ::show::descriptor::{checksum, put_descriptor};
 #[cfg(feature = "descriptors")]
 pub use expand::{Descriptors, Expanded, Range, expand};
+#[cfg(feature = "descriptors")]
+pub(crate) use expand::{multi, pay_to_script_hash};
 pub use infer::infer;
+#[cfg(feature = "descriptors")]
+pub(crate) use key::{PrivateKey, private_key};
 pub use known::{Known, Origin, hash160};

@@ -264,3 +264,81 @@ fn transactions_are_refused_with_cores_codes_and_words() {
     assert_eq!(both.matches("\"allowed\":").count(), 1, "nothing is said of what comes behind: {both}");
     assert!(both.contains("\"allowed\":false,\"reject-reason\":\"missing-inputs\"},{"), "{both}");
 }
+
+/// As bitcoind (b88bffe) answers to the same calls.
+#[test]
+fn fees_that_calls_change_decide_about_chunks_and_not_about_the_reward() {
+    let story = Story::new();
+    let say = |call: &str, params: &str| story.say(call, params);
+    let (parent, child, other) = (&*story.parent.1, &*story.child.1, &*story.other.1);
+    assert_eq!(say("invalidateblock", &format!("[\"{}\"]", story.block)), "null");
+    assert_eq!(say("getprioritisedtransactions", "[]"), "{}");
+    let chunk =
+        |fee: &str, weight: u32, txs: &str| format!("{{\"chunkfee\":{fee},\"chunkweight\":{weight},\"txs\":[{txs}]}}");
+    let cluster = |chunks: &str| format!("{{\"clusterweight\":616,\"txcount\":2,\"chunks\":[{chunks}]}}");
+    let together = cluster(&chunk("0.00028000", 616, &format!("\"{parent}\",\"{child}\"")));
+    for txid in [parent, child] {
+        assert_eq!(say("getmempoolcluster", &format!("[\"{txid}\"]")), together);
+    }
+    assert_eq!(say("getmempoolcluster", &format!("[\"{}\"]", story.coinbase)), "-5 Transaction not in mempool");
+
+    assert_eq!(say("prioritisetransaction", &format!("[\"{parent}\", 0, 100000]")), "true");
+    let apart = [chunk("0.00109000", 308, &format!("\"{parent}\"")), chunk("0.00019000", 308, &format!("\"{child}\""))];
+    assert_eq!(say("getmempoolcluster", &format!("[\"{child}\"]")), cluster(&apart.join(",")));
+    let entry = say("getmempoolentry", &format!("[\"{child}\"]"));
+    let fees = "\"fees\":{\"base\":0.00019000,\"modified\":0.00019000,\"ancestor\":0.00128000,\
+                \"descendant\":0.00019000,\"chunk\":0.00019000}";
+    assert!(entry.contains(fees), "{entry}");
+    let absent = "11".repeat(32);
+    assert_eq!(say("prioritisetransaction", &format!("[\"{absent}\", null, -5]")), "true");
+    let deltas = say("getprioritisedtransactions", "[]");
+    let of_parent = format!("\"{parent}\":{{\"fee_delta\":100000,\"in_mempool\":true,\"modified_fee\":109000}}");
+    assert!(deltas.contains(&of_parent), "{deltas}");
+    let of_absent = format!("\"{absent}\":{{\"fee_delta\":-5,\"in_mempool\":false}}");
+    assert!(deltas.contains(&of_absent), "{deltas}");
+    assert!(say("getmempoolinfo", "[]").contains("\"total_fee\":0.00128000,"), "of what they pay");
+
+    // The order of the block follows them; the reward has what was paid.
+    assert_eq!(say("prioritisetransaction", &format!("[\"{other}\", 0, -99900]")), "true");
+    let Ok(Json::Arr(made)) = story.site.call("generatetoaddress", &format!("[1, \"{ADDRESS}\"]")) else { panic!() };
+    let block = say("getblock", &format!("[{}, 1]", made[0].text()));
+    assert!(block.contains(&format!(",\"{parent}\",\"{child}\",\"{other}\"]}}")), "{block}");
+    let block = say("getblock", &format!("[{}, 2]", made[0].text()));
+    assert!(block.contains("\"value\":50.00128000,\"n\":0,"), "{block}");
+    assert_eq!(say("getprioritisedtransactions", "[]"), format!("{{{of_absent}}}"), "mined: forgotten");
+
+    for (params, want) in [
+        (
+            format!("[\"{absent}\", 1, 0]"),
+            "-8 Priority is no longer supported, dummy argument to prioritisetransaction must be 0.",
+        ),
+        (format!("[\"{absent}\", 0, 1.5]"), "-1 JSON integer out of range"),
+        ("[\"11\", 0, 1]".to_owned(), "-8 txid must be of length 64 (not 2, for '11')"),
+    ] {
+        assert_eq!(say("prioritisetransaction", &params), want, "{params}");
+    }
+}
+
+/// What waits is shown behind what is in blocks.
+#[test]
+fn activity_of_what_waits_has_no_block() {
+    let story = Story::new();
+    let say = |params: &str| story.say("getdescriptoractivity", params);
+    let mined = say(&format!("[[\"{}\"], [\"addr({ADDRESS})\"]]", story.block));
+    assert_eq!(mined.matches("\"type\":\"receive\"").count(), 5, "a reward and four outputs: {mined}");
+    assert_eq!(mined.matches("\"type\":\"spend\"").count(), 2, "{mined}");
+    assert_eq!(mined.matches("\"height\":103").count(), 7, "{mined}");
+    story.say("invalidateblock", &format!("[\"{}\"]", story.block));
+    let refused = say(&format!("[[\"{}\"], []]", story.block));
+    assert_eq!(refused, "-8 Block is not in main chain");
+    let waiting = say(&format!("[[], [\"addr({ADDRESS})\"]]"));
+    assert_eq!(waiting.matches("\"type\":\"receive\"").count(), 6, "{waiting}");
+    assert_eq!(waiting.matches("\"type\":\"spend\"").count(), 3, "{waiting}");
+    let of_child = format!(
+        "{{\"type\":\"spend\",\"amount\":49.99990000,\"spend_txid\":\"{}\",\"spend_vin\":0,\"prevout_txid\":\"{}\",\
+         \"prevout_vout\":0,\"prevout_spk\":{{\"asm\":\"1 29518\",",
+        story.child.1, story.parent.1
+    );
+    assert!(waiting.contains(&of_child) && !waiting.contains("blockhash"), "{waiting}");
+    assert_eq!(say(&format!("[[], [\"addr({ADDRESS})\"], false]")), "{\"activity\":[]}");
+}

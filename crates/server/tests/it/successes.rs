@@ -108,6 +108,44 @@ const ON_CHAIN: &[Row] = &[
         "[\"pkh(02f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9)\"]",
         Has(&["\"checksum\":\"9tvfrq3z\",\"isrange\":false,\"issolvable\":true,\"hasprivatekeys\":false"]),
     ),
+    (
+        "createmultisig",
+        "[1, [\"0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798\"], \"bech32\"]",
+        Is(
+            "{\"address\":\"bcrt1q9qs9xv7mjghkd69fgx62xttxmeww5q7eekjxu0nxtzf4yu4ekf8s0sr689\",\"redeemScript\":\"51210279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f8179851ae\",\"descriptor\":\"wsh(multi(1,0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798))#ukecy0kt\"}",
+        ),
+    ),
+    (
+        "createrawtransaction",
+        "[[{\"txid\":\"@TXID\",\"vout\":0}], [{\"@ADDRESS\":1.5},{\"data\":\"0a0b\"}], 200]",
+        Is(
+            "\"0200000001cd79211a990f01958734a3841be7c09d985b07609f285fe48d071db466e66ef60000000000fdffffff0280d1f008000000002251202913b252fe537830f843bfdc5fa7d20ba48639a87c86ff837b92d083c55ad7c10000000000000000046a020a0bc8000000\"",
+        ),
+    ),
+    (
+        "signmessagewithprivkey",
+        // Of Core's rpc_signmessagewithprivkey.py.
+        "[\"cUeKHd5orzT3mz8P9pxyREHfsWtVfgsfDjiZZBcjUBAaGk1BTj7N\", \"This is just a test message\"]",
+        Is("\"INbVnW4e6PeRmsv2Qgu8NuopvrVjkcxob+sX8OcZG0SALhWybUjzMLPdAsXI46YZGb0KQTRii+wWIQzRpG/U+S0=\""),
+    ),
+    (
+        "verifymessage",
+        "[\"mpLQjfK79b7CCV4VMJWEWAj5Mpx8Up5zxB\", \"INbVnW4e6PeRmsv2Qgu8NuopvrVjkcxob+sX8OcZG0SALhWybUjzMLPdAsXI46YZGb0KQTRii+wWIQzRpG/U+S0=\", \"This is just a test message\"]",
+        Is("true"),
+    ),
+    (
+        "getdescriptoractivity",
+        "[[\"@BLOCK\"], [\"addr(@ADDRESS)\"]]",
+        Is(concat!(
+            "{\"activity\":[{\"type\":\"spend\",\"amount\":50.00000000,\"blockhash\":\"2a52e0073347c8516fb4dd483229b8e8b164f3cd9b0d609c1ebc6e6f346571d8\",\"height\":200,",
+            "\"spend_txid\":\"f66ee666b41d078de45f289f60075b989dc0e71b84a3348795010f991a2179cd\",\"spend_vin\":0,",
+            "\"prevout_txid\":\"4adee23c83cfb2a65e5a77d20589b6f93d78bcb5432d3b966eb9e9721f9ecb70\",\"prevout_vout\":0,\"prevout_spk\":{\"asm\":\"1 2913b252fe537830f843bfdc5fa7d20ba48639a87c86ff837b92d083c55ad7c1\",\"desc\":\"rawtr(2913b252fe537830f843bfdc5fa7d20ba48639a87c86ff837b92d083c55ad7c1)#jfevjtpc\",",
+            "\"hex\":\"51202913b252fe537830f843bfdc5fa7d20ba48639a87c86ff837b92d083c55ad7c1\",\"address\":\"bcrt1p9yfmy5h72durp7zrhlw9lf7jpwjgvwdg0jr0lqmmjtgg83266lqsekaqka\",\"type\":\"witness_v1_taproot\"}},",
+            "{\"type\":\"receive\",\"amount\":49.99968800,\"blockhash\":\"2a52e0073347c8516fb4dd483229b8e8b164f3cd9b0d609c1ebc6e6f346571d8\",\"height\":200,",
+            "\"txid\":\"f66ee666b41d078de45f289f60075b989dc0e71b84a3348795010f991a2179cd\",\"vout\":0,\"output_spk\":{\"asm\":\"1 2913b252fe537830f843bfdc5fa7d20ba48639a87c86ff837b92d083c55ad7c1\",\"desc\":\"rawtr(2913b252fe537830f843bfdc5fa7d20ba48639a87c86ff837b92d083c55ad7c1)#jfevjtpc\",",
+            "\"hex\":\"51202913b252fe537830f843bfdc5fa7d20ba48639a87c86ff837b92d083c55ad7c1\",\"address\":\"bcrt1p9yfmy5h72durp7zrhlw9lf7jpwjgvwdg0jr0lqmmjtgg83266lqsekaqka\",\"type\":\"witness_v1_taproot\"}}]}",
+        )),
+    ),
     ("getrawtransaction", "[\"@TXID\"]", Has(&[RAW])),
     ("gettxoutproof", "[[\"@TXID\"]]", Has(&[PROOF])),
     ("validateaddress", "[\"@ADDRESS\"]", Has(&["\"isvalid\":true", "\"witness_version\":1"])),
@@ -260,6 +298,9 @@ const APART: &[(&str, &str)] = &[
     ("getmempoolentry", include_str!("mempool.rs")),
     ("getmempoolancestors", include_str!("mempool.rs")),
     ("getmempooldescendants", include_str!("mempool.rs")),
+    ("getmempoolcluster", include_str!("mempool.rs")),
+    ("prioritisetransaction", include_str!("mempool.rs")),
+    ("getprioritisedtransactions", include_str!("mempool.rs")),
 ];
 
 /// Calls that have no success: bitcoind's neither.
@@ -387,6 +428,12 @@ fn calls_about_peers_succeed_with_a_peer() {
     until("the handshake", || text(site.call("getpeerinfo", "[]")).contains("\"subver\":\"/"));
     until("the block", || text(site.call("getblockcount", "[]")) == "20");
     run(&site, WITH_A_PEER);
+    // The other one has a map of autonomous systems; the version is the file's SHA-256, as of Core 32.
+    let map = kernels::sha256::sha256(&primitives::hex::decode(crate::site::MAP).unwrap());
+    let version = format!("\"asmap_version\":\"{}\",\"warnings\"", primitives::hex::encode(&map));
+    let info = text(far.call("getnetworkinfo", "[]"));
+    assert!(info.contains(&version), "{info}");
+    assert!(!text(site.call("getnetworkinfo", "[]")).contains("asmap"), "no map");
     until("the end", || text(site.call("getconnectioncount", "[]")) == "0");
     // Pruned blocks come again: here one that was never there, on another branch than the best.
     assert!(far.call("generatetodescriptor", "[1, \"raw(51)\"]").is_ok());

@@ -311,12 +311,81 @@ fn what_is_too_much_or_too_old_goes() {
     chain.now += 1;
     chain.connect(&[]);
     assert!(chain.waiting().is_empty(), "and a second");
+    chain.disconnect(std::slice::from_ref(&tx));
+    chain.rest(true);
+    chain.mempool.expire_after(3600);
+    chain.now += 3600;
+    chain.coin(3, 150, false);
+    let other = spend(known(3), 1_000_000);
+    assert_eq!(chain.offer(std::slice::from_ref(&other), Offer::Take), ["1000"]);
+    assert_eq!(chain.waiting(), ids(&[&tx, &other]), "an hour");
+    chain.now += 1;
+    assert_eq!(chain.offer(&[spend(known(1), 1_000_000)], Offer::Test).len(), 1);
+    assert_eq!(chain.waiting(), ids(&[&tx, &other]), "a test removes nothing");
+    let third = spend(other.out(0), 998_000);
+    assert_eq!(chain.offer(std::slice::from_ref(&third), Offer::Take), ["1000"]);
+    assert_eq!(chain.waiting(), ids(&[&other, &third]), "and a second, when another one comes");
+    chain.connect(&[other.clone(), third]);
+    chain.mempool.expire_after(EXPIRY_S);
     chain.disconnect(&[tx]);
     chain.rest(true);
     let sequence = chain.mempool.sequence();
     chain.mempool.clear();
     assert!(chain.waiting().is_empty());
     assert_eq!(chain.mempool.sequence(), sequence + 1);
+}
+
+/// As in Core: what calls add to a fee counts for the minimum, stays while the transaction is elsewhere, and goes when a
+/// block has it or spends its coins.
+#[test]
+fn fees_that_calls_change_stay_until_a_block_decides() {
+    let mut chain = Chain::new();
+    let free = Tx { outputs: vec![(999_000, ANCHOR.to_vec()), (1000, ANCHOR.to_vec())], ..Tx::spend(known(2), 0) };
+    let id = free.txid();
+    let of = |chain: &Chain| chain.mempool.get(&id).map(|entry| (entry.fee.0, entry.modified_fee()));
+    assert_eq!(chain.offer(std::slice::from_ref(&free), Offer::Take), ["min relay fee not met, 0 < 8"]);
+    chain.mempool.prioritise(id, 7).unwrap();
+    assert_eq!(chain.offer(std::slice::from_ref(&free), Offer::Take), ["min relay fee not met, 7 < 8"]);
+    chain.mempool.prioritise(id, 1).unwrap();
+    assert_eq!(chain.mempool.fee_deltas(), [(id, 8)], "they add up");
+    assert_eq!(chain.offer(std::slice::from_ref(&free), Offer::Take), ["0"]);
+    assert_eq!(of(&chain), Some((0, 8)));
+    chain.mempool.prioritise(id, -10).unwrap();
+    assert_eq!((of(&chain), chain.mempool.fee_deltas()), (Some((0, -2)), vec![(id, -2)]));
+    chain.mempool.prioritise(id, i64::MIN).unwrap();
+    assert_eq!(of(&chain), Some((0, i64::MIN)), "no further down");
+    chain.mempool.prioritise(id, i64::MAX).unwrap();
+    chain.mempool.prioritise(id, 1).unwrap();
+    assert_eq!((of(&chain), chain.mempool.fee_deltas()), (Some((0, 0)), Vec::new()), "0 is no change");
+
+    chain.mempool.prioritise(id, 5).unwrap();
+    chain.disconnect(&[]);
+    chain.rest(true);
+    assert_eq!(of(&chain), Some((0, 5)), "after a reorg");
+    chain.mempool.clear();
+    assert_eq!((of(&chain), chain.mempool.fee_deltas()), (None, vec![(id, 5)]), "with another set of coins");
+    let other = spend(known(0), 1_000_000);
+    chain.mempool.prioritise(other.txid(), 3).unwrap();
+    chain.connect(&[free]);
+    assert_eq!(chain.mempool.fee_deltas(), [(other.txid(), 3)], "a block has it");
+    assert_eq!(chain.offer(std::slice::from_ref(&other), Offer::Take), ["1000"]);
+    chain.connect(&[spend(known(0), 900_000)]);
+    assert!(chain.mempool.fee_deltas().is_empty() && chain.waiting().is_empty(), "a block spends its coin");
+    assert!(chain.mempool.is_empty.load(Relaxed));
+}
+
+/// A transaction with dust pays no fee, so none may be made up for it.
+#[test]
+fn fee_of_a_transaction_with_dust_is_not_changed() {
+    let mut chain = Chain::new();
+    let dusty = Tx { outputs: vec![(999_999, ANCHOR.to_vec()), (1, ANCHOR.to_vec())], ..Tx::spend(known(2), 0) };
+    chain.disconnect(std::slice::from_ref(&dusty));
+    chain.rest(true);
+    assert_eq!(chain.waiting(), ids(&[&dusty]));
+    assert_eq!(chain.mempool.prioritise(dusty.txid(), 1), Err(HasDust));
+    assert!(chain.mempool.fee_deltas().is_empty());
+    chain.mempool.accept_nonstandard();
+    assert_eq!(chain.mempool.prioritise(dusty.txid(), 1), Ok(()));
 }
 
 /// What a call gives is judged as Core judges it, with Core's reasons (validation.cpp, `PreChecks`; policy/policy.cpp).
@@ -368,6 +437,8 @@ fn offered_transactions_are_refused_with_cores_reasons() {
     let young = chain.offer(&[spend(known(1), 1_000_000)], Offer::Test);
     let want = "bad-txns-premature-spend-of-coinbase, tried to spend coinbase at depth 99";
     assert_eq!(young, [want]);
+    chain.connect(std::slice::from_ref(&good));
+    assert_eq!(chain.offer(&[good], Offer::Test), ["txn-already-known"]);
 }
 
 #[test]
