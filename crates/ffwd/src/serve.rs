@@ -40,6 +40,9 @@ impl Wanted {
             if settings.accepts_nonstandard {
                 handle.mempool().accept_nonstandard();
             }
+            if let Some(expiry) = settings.mempool_expiry {
+                handle.mempool().expire_after(expiry.as_secs());
+            }
             (settings, handle)
         };
         Wanted { server: settings.map(with_handle), peers: Arc::default(), is_served, categories: categories.to_vec() }

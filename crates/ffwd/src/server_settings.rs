@@ -41,6 +41,12 @@ impl Settings {
             accepts_nonstandard: files.flag(given, "acceptnonstdtxn")?.unwrap_or(false),
             ..settings::Settings::default()
         };
+        #[cfg(feature = "regtest-tools")]
+        if let Some(hours) = files.option(given, "mempoolexpiry", |setting| {
+            u32::try_from(number(setting)).map_err(|_| "expected a number of hours".to_owned())
+        })? {
+            made.mempool_expiry = Some(Duration::from_secs(u64::from(hours) * 3600));
+        }
         let number_of = |value: i64| usize::try_from(value).unwrap_or(1);
         if let Some(threads) = whole("rpcthreads", files)? {
             made.threads = number_of(threads).min(256);

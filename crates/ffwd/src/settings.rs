@@ -360,6 +360,12 @@ fn testing(given: &Given<{ Place::Common as u8 }>, files: &mut Files) -> Result<
     })? {
         sizes.check_block_index = every;
     }
+    #[cfg(feature = "regtest-tools")]
+    if let Some(ratio) = files.option(given, "dbcrashratio", |setting| {
+        u32::try_from(number(setting)).map_err(|_| "expected a number from 0".to_owned())
+    })? {
+        sizes.crash_ratio = ratio;
+    }
     let fast = files.flag(given, "fastprune")?.unwrap_or(false);
     if fast {
         sizes.limits = FAST_PRUNE_LIMITS;

@@ -219,8 +219,22 @@ pub struct Sizes {
     pub dbcache_follows: bool,
     /// `-checkblockindex`: checks the block index after this many changes of the chain; 0 disables the check.
     pub check_block_index: u32,
+    /// `-dbcrashratio`: coins are committed after each block, and the program ends in one of this many commits; 0: it
+    /// does not.
+    #[cfg(feature = "regtest-tools")]
+    pub crash_ratio: u32,
     /// `-maxtipage`: the initial block download lasts while the tip is older than this, in seconds.
     pub tip_age_max_s: u64,
+}
+
+impl Sizes {
+    /// Whether coins are committed after each block.
+    pub(crate) fn commits_each_block(&self) -> bool {
+        #[cfg(feature = "regtest-tools")]
+        return self.crash_ratio > 0;
+        #[cfg(not(feature = "regtest-tools"))]
+        return false;
+    }
 }
 
 impl Default for Sizes {
@@ -234,6 +248,8 @@ impl Default for Sizes {
             run_blocks_max: RUN_BLOCKS_MAX,
             dbcache_follows: false,
             check_block_index: 0,
+            #[cfg(feature = "regtest-tools")]
+            crash_ratio: 0,
             tip_age_max_s: crate::chain::headers::TIP_AGE_MAX_S,
         }
     }

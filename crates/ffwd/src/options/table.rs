@@ -84,6 +84,10 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("loadblock", Path, Options, Used).many()
         .lines(Before, "FILE", path, "First import the blocks of this file, as `import` does (repeatable)"),
     o("maxmempool", Number, Options, TRANSACTIONS),
+    #[cfg(feature = "regtest-tools")]
+    o("mempoolexpiry", Number, Options, Used)
+        .line(Server, "HOURS", || clap::value_parser!(u32).into(), "Time after which transactions leave the mempool [default: 336]").hidden(),
+    #[cfg(not(feature = "regtest-tools"))]
     o("mempoolexpiry", Number, Options, TRANSACTIONS),
     o("minimumchainwork", Text, Options, Used)
         .line(Common, "HEX", || ValueParser::new(cores(work)), "Minimum work of a chain, in hexadecimal [default: Core's]"),
@@ -339,6 +343,10 @@ pub(crate) static TABLE: &[CoreOption] = &[
         Removed("Option '-checkpoints' is set but checkpoints were removed. This option has no effect."),
     ),
     o("choosedatadir", Flag, Hidden, GRAPHICAL),
+    #[cfg(feature = "regtest-tools")]
+    o("dbcrashratio", Number, Hidden, Used)
+        .line(Common, "N", || clap::value_parser!(u32).into(), "Commit coins after each block, and end in one of N commits, as by a crash; 0: never [default: 0]").hidden(),
+    #[cfg(not(feature = "regtest-tools"))]
     o("dbcrashratio", Number, Hidden, PROGRAM),
     o("forcecompactdb", Flag, Hidden, PROGRAM),
     o("h", Flag, Hidden, LineOnly),

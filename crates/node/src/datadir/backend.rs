@@ -127,7 +127,7 @@ impl Backend for DataDir<'_> {
     }
 
     fn flush_is_due(&self) -> bool {
-        let is_late = || self.coins.is_commit_late(self.options.commit_interval);
+        let is_late = || self.commit_is_late();
         let is_full = || self.fed_indexes().is_some_and(Indexing::is_full);
         self.mode != Mode::ReadOnly && (self.prune_is_due() || is_full() || is_late())
     }
@@ -147,6 +147,8 @@ impl Backend for DataDir<'_> {
     }
 
     fn finish_commit(&self, tip: (NodeId, BlockHash)) -> Result<(), Fault> {
+        #[cfg(feature = "regtest-tools")]
+        super::crash::perhaps(self.options.sizes.crash_ratio, self.reporter.log());
         let flushed = self.coins.finish_commit(&self.reporter)?;
         if self.options.debug_bench {
             let cached = self.cached_coins.load(Relaxed).max(flushed.records);

@@ -9,6 +9,8 @@ mod alerts;
 mod backend;
 mod catch_up;
 pub(crate) mod coins_io;
+#[cfg(feature = "regtest-tools")]
+mod crash;
 pub(crate) mod earlier;
 pub(crate) mod feed;
 mod load;

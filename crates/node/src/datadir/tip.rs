@@ -107,13 +107,18 @@ impl DataDir<'_> {
         PrivateDir::new(self.disk.clone(), self.layout.private_dir())
     }
 
+    /// Whether changes have waited for a commit long enough.
+    pub(super) fn commit_is_late(&self) -> bool {
+        self.options.sizes.commits_each_block() || self.coins.is_commit_late(self.options.commit_interval)
+    }
+
     /// Commits changes if this is due by time or memory, or if it frees disk space.
     ///
     /// # Errors
     ///
     /// An I/O error.
     pub(crate) fn commit_if_due(&self, engine: &mut Engine<'_>) -> Result<(), Fault> {
-        let is_wanted = self.coins.is_commit_late(self.options.commit_interval) || engine.pipeline.is_full();
+        let is_wanted = self.commit_is_late() || engine.pipeline.is_full();
         if (is_wanted && engine.pipeline.has_changes()) || self.prune_is_due() {
             engine.pipeline.flush(engine.tip_and_hash())?;
         }
