@@ -155,3 +155,29 @@ fn ctrl_c_while_waiting_for_disk_space_exits_with_130() {
     assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");
     assert!(rest.contains("stopped: ") && !rest.contains("Error: "), "{rest}");
 }
+
+/// `-dbcrashratio`: the program ends between the tables of a commit and their manifest, and the next run continues.
+#[cfg(feature = "regtest-tools")]
+#[test]
+fn simulated_crashes_in_commits_lose_no_coin() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = chain(directory.path(), 3, 1_000);
+    let log = directory.path().join("regtest/debug.log");
+    let crashes = || fs::read_to_string(&log).unwrap().matches("Simulating a crash. Goodbye.").count();
+    let first = run(directory.path(), &format!("{REINDEX} --dbcrashratio 1"));
+    assert_eq!((first.code, first.out.as_str(), crashes()), (Some(0), "", 1), "the first commit ends it: {first:?}");
+    let mut last = None;
+    for before in 1..200 {
+        let ran = run(directory.path(), &format!("{REINDEX} --dbcrashratio 9"));
+        if !ran.out.is_empty() {
+            last = Some(ran.good());
+            break;
+        }
+        assert_eq!((ran.code, crashes()), (Some(0), before + 1), "{ran:?}");
+    }
+    let last = last.expect("a run gets through");
+    assert_eq!((&last["bestblock"], &last["txouts"]), (&made["bestblock"], &made["txouts"]), "{last}");
+    let crashed = set(directory.path());
+    run(directory.path(), REINDEX).good();
+    assert_eq!(set(directory.path()), crashed, "as without crashes");
+}

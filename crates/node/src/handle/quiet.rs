@@ -91,6 +91,10 @@ impl Quiet<'_, '_, '_> {
             }
         };
         self.datadir.is_asked_to_connect.store(false, Relaxed);
+        // Before the answer, as in Core: a client must know which block a simulated crash hit.
+        if done.is_ok() && self.datadir.options.sizes.commits_each_block() {
+            self.datadir.commit_if_due(self.engine)?;
+        }
         done
     }
 

@@ -355,7 +355,7 @@ mod tests {
                 bytes[place] ^= 1 << rng.below(8);
             }
             // Not checked: it ends all the same, and reads nothing beyond.
-            let map = AsMap { bytes: bytes.clone(), version: [0; 32] };
+            let map = AsMap { bytes: bytes.clone(), version: [0; 32], file_hash: [0; 32] };
             let _ = map.system_of(&rng.bytes());
             if let Some(map) = AsMap::new(bytes) {
                 let _ = map.system_of(&rng.bytes());
