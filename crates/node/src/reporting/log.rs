@@ -9,7 +9,7 @@ use disk::Disk;
 use primitives::{BlockHash, Height, Work};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -54,6 +54,8 @@ pub(crate) struct Log {
     clock: Clock,
     /// `-logtimemicros`.
     micros: bool,
+    /// The second of 1970 of the last line.
+    last_second: AtomicU64,
     file: Option<LogFile>,
 }
 
@@ -106,12 +108,12 @@ impl Log {
         let out = disk.append(&path).ok().map(BufWriter::new);
         let opened = AtomicU32::new(reopen.count());
         let file = LogFile { disk, path, reopen, opened };
-        Log { out: Mutex::new(out), clock, micros, file: Some(file) }
+        Log { out: Mutex::new(out), clock, micros, last_second: AtomicU64::new(0), file: Some(file) }
     }
 
     /// Writes nothing.
     pub(crate) fn none() -> Log {
-        Log { out: Mutex::new(None), clock: || UNIX_EPOCH, micros: false, file: None }
+        Log { out: Mutex::new(None), clock: || UNIX_EPOCH, micros: false, last_second: AtomicU64::new(0), file: None }
     }
 
     /// Writes one line with the time. It is in the file when this returns.
@@ -119,20 +121,24 @@ impl Log {
         self.write(text, true);
     }
 
-    /// As [`Log::line`], for lines that come in bulk: they are in the file when the next one by [`Log::line`] is.
+    /// As [`Log::line`], for lines that come in bulk: they are in the file when the next one by [`Log::line`] is, or the
+    /// first of another second.
     pub(crate) fn later(&self, text: &str) {
         self.write(text, false);
     }
 
     fn write(&self, text: &str, at_once: bool) {
-        let time = if self.micros { date_micros((self.clock)()) } else { date(unix_seconds(self.clock)) };
+        let second = unix_seconds(self.clock);
+        let time = if self.micros { date_micros((self.clock)()) } else { date(second) };
         let mut log = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         self.reopen_if_asked(&mut log);
         // In one write: the line is in the file as a whole, or not at all.
         let line = format!("{time} {text}\n");
+        // Where blocks come slowly, each line is in the file when it is written.
+        let is_due = self.last_second.swap(second, Relaxed) != second || at_once;
         let mut write = |out: &mut Out| {
             out.write_all(line.as_bytes())?;
-            if at_once { out.flush() } else { Ok(()) }
+            if is_due { out.flush() } else { Ok(()) }
         };
         if let Some(Err(why)) = log.as_mut().map(&mut write)
             && !matches!(why.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
@@ -261,6 +267,25 @@ mod tests {
             (text("/debug.log.1"), text("/debug.log")),
             (vec!["first".into(), "second".into(), "still second".into()], vec!["third".into()])
         );
+    }
+
+    #[test]
+    fn lines_in_bulk_are_in_the_file_within_a_second() {
+        static NOW: AtomicU64 = AtomicU64::new(7);
+        let disk = SimDisk::new(1);
+        let clock = || UNIX_EPOCH + Duration::from_secs(NOW.load(Relaxed));
+        let log = Log::open(Arc::new(disk.clone()), Some("/debug.log".into()), clock, false, ReopenLog::default());
+        let lines = || {
+            let bytes = disk.open(Path::new("/debug.log")).unwrap().bytes().unwrap();
+            String::from_utf8(bytes.to_vec()).unwrap().lines().count()
+        };
+        for (second, want) in [(7, 1), (7, 1), (7, 1), (8, 4), (8, 4), (20, 6)] {
+            NOW.store(second, Relaxed);
+            log.later("x");
+            assert_eq!(lines(), want, "after a line in second {second}");
+        }
+        log.line("y");
+        assert_eq!(lines(), 7);
     }
 
     #[test]
