@@ -5,7 +5,8 @@
 //! - No root is known beforehand (Core's parameters have none). The root that most peers offer is taken, once all that
 //!   were asked have answered or [`TREE_GRACE`] after the first answer. The hash of the coins decides in the end; if it
 //!   is wrong, the peers with that root are disconnected and another root is taken.
-//! - A chunk with another hash than the tree's ends the connection, as does what was not asked for.
+//! - A chunk with another hash than the tree's ends the connection, as does what was not asked for. A peer with the
+//!   permission `noban` stays connected, and is not asked again for this set.
 //! - A peer that does not answer rests; the chunk is asked of another one.
 //!
 //! Absent on purpose: the bytes' meaning, and where they go ([`crate::set_exchange`]).
@@ -44,6 +45,8 @@ enum Offer {
     NotAsked,
     Asked(Duration),
     Tree(Hash256, Arc<ChunkTree>),
+    /// The tree or a chunk of it proved wrong: the peer is not asked again for this set.
+    Refuted,
 }
 
 /// The requests to one peer.
@@ -52,7 +55,8 @@ struct Sender {
     offer: Offer,
     /// Requested chunks, and when each was requested.
     awaited: BTreeMap<u32, Duration>,
-    /// Requests that timed out: their answers are no offence. At most [`STALLS_COUNT_MAX`] times [`CHUNKS_PER_PEER`].
+    /// Requests that timed out or whose tree proved wrong: their answers are no offence. At most
+    /// [`STALLS_COUNT_MAX`] times [`CHUNKS_PER_PEER`].
     late: BTreeSet<u32>,
     /// Timeouts since its last answer.
     stalls: u32,
@@ -72,8 +76,14 @@ impl Sender {
     fn root(&self) -> Option<Hash256> {
         match &self.offer {
             Offer::Tree(root, _) => Some(*root),
-            Offer::NotAsked | Offer::Asked(_) => None,
+            Offer::NotAsked | Offer::Asked(_) | Offer::Refuted => None,
         }
+    }
+
+    /// The tree or a chunk proved wrong. The requested chunks are asked of others.
+    fn refute(&mut self) {
+        self.offer = Offer::Refuted;
+        self.late.extend(std::mem::take(&mut self.awaited).into_keys());
     }
 }
 
@@ -94,6 +104,21 @@ pub(super) struct SetDownload {
 /// Whether a peer may be asked.
 fn is_source(peer: &Peer) -> bool {
     peer.is_ready() && peer.is_outbound() && peer.speaks_utxo_sets() && !peer.is_of_other_chain()
+}
+
+/// Where the bytes of a chunk begin in its message.
+///
+/// # Errors
+///
+/// It is not the chunk `index` of the tree.
+fn verified_start(tree: &ChunkTree, index: u32, payload: &[u8]) -> Result<usize, Reason> {
+    let bytes = tree.chunk_bytes(index).ok_or(Reason::UNASKED_UTXO_SET)?;
+    let start = chunk_start(payload, bytes).map_err(|_| Reason::BadUtxoSet("a chunk of another length"))?;
+    if tree.has_chunk(index, &payload[start..]) {
+        Ok(start)
+    } else {
+        Err(Reason::BadUtxoSet("a chunk without the hash of its tree"))
+    }
 }
 
 impl SetDownload {
@@ -127,6 +152,7 @@ impl SetDownload {
         let is_asked = |sender: &&mut Sender| self.base == Some(base) && matches!(sender.offer, Offer::Asked(_));
         let Some(sender) = self.senders.get_mut(&id).filter(is_asked) else { return self.on_unasked(id) };
         if tree.hashes.is_empty() {
+            sender.refute();
             return Err(Reason::BadUtxoSet("an empty set"));
         }
         let root = tree.root();
@@ -156,13 +182,18 @@ impl SetDownload {
             self.base == Some(base) && (sender.awaited.contains_key(&index) || sender.late.contains(&index))
         };
         let Some(sender) = self.senders.get_mut(&id).filter(is_asked) else { return self.on_unasked(id) };
-        let Offer::Tree(root, tree) = &sender.offer else { return Err(Reason::UNASKED_UTXO_SET) };
-        let bytes = tree.chunk_bytes(index).ok_or(Reason::UNASKED_UTXO_SET)?;
-        let start = chunk_start(payload, bytes).map_err(|_| Reason::BadUtxoSet("a chunk of another length"))?;
-        if !tree.has_chunk(index, &payload[start..]) {
-            return Err(Reason::BadUtxoSet("a chunk without the hash of its tree"));
-        }
+        let Offer::Tree(root, tree) = &sender.offer else {
+            sender.late.remove(&index);
+            return Ok(());
+        };
         let root = *root;
+        let start = match verified_start(tree, index, payload) {
+            Ok(start) => start,
+            Err(reason) => {
+                sender.refute();
+                return Err(reason);
+            }
+        };
         sender.awaited.remove(&index);
         sender.late.remove(&index);
         sender.stalls = 0;
@@ -187,7 +218,7 @@ impl SetDownload {
         self.time_out(now.since_start);
         let liars = self.liars(&exchange.lock());
         for id in &liars {
-            self.senders.remove(id);
+            self.senders.entry(*id).or_default().refute();
         }
         self.ask(cx, &exchange, now);
         liars.into_iter().map(|id| (id, Reason::BadUtxoSet("a set with another hash than the wanted one"))).collect()

@@ -5,6 +5,7 @@ use super::world::*;
 use crate::api::{Config, Outbound, PeerId};
 use crate::chain::ChainView as _;
 use crate::hub::set_download::{ANSWER_TIMEOUT, HEDGE_DELAY, TREE_GRACE};
+use crate::permissions::PermittedNet;
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::set_exchange::{SetExchange, WINDOW_COUNT};
@@ -13,6 +14,8 @@ use crate::time::Now;
 use crate::utxo_sets::{CHUNK_BYTES, ChunkTree, FEATURE, SetSource, chunk_payload_head};
 use crate::wire::{Command, Message, Version, services};
 use primitives::{BlockHash, Hash256};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -121,9 +124,10 @@ fn send_chunk(server: &mut Server, base: &BlockHash, index: u32, chunk: &[u8]) {
     server.transport.send(Command::UtxoSet, &payload);
 }
 
-/// A peer that serves a set in its way.
-fn peer(chain: &Arc<Chain>, set: &Arc<Set>, way: Way) -> Box<dyn Far> {
+/// A peer that serves a set in its way; it counts the requests for its tree in `trees_asked`.
+fn peer(chain: &Arc<Chain>, set: &Arc<Set>, way: Way, trees_asked: &Rc<Cell<usize>>) -> Box<dyn Far> {
     let set = Arc::clone(set);
+    let trees_asked = Rc::clone(trees_asked);
     let mut sent = 0;
     let bend = move |server: &mut Server, message: &Message, now: Now| {
         match message {
@@ -132,6 +136,7 @@ fn peer(chain: &Arc<Chain>, set: &Arc<Set>, way: Way) -> Box<dyn Far> {
                 send_chunk(server, &BASE, 0, set.chunk(0));
             }
             Message::GetUtxoTree(base) => {
+                trees_asked.set(trees_asked.get() + 1);
                 let mut tree = (*set.tree).clone();
                 let mut of = *base;
                 match way {
@@ -184,6 +189,19 @@ fn address(place: usize) -> String {
 
 /// A world that wants the set of [`BASE`] from peers of these ways and sets.
 fn world(ways: &[(Way, Arc<Set>)]) -> (World, Arc<SetExchange>) {
+    let Asking { world, exchange, .. } = asking(ways, Vec::new());
+    (world, exchange)
+}
+
+/// A world, and how many requests for its tree each peer has had.
+struct Asking {
+    world: World,
+    exchange: Arc<SetExchange>,
+    trees_asked: Vec<Rc<Cell<usize>>>,
+}
+
+/// As [`world`], with `-whitelist`.
+fn asking(ways: &[(Way, Arc<Set>)], whitelist: Vec<PermittedNet>) -> Asking {
     let exchange = Arc::new(SetExchange::default());
     exchange.want(BASE);
     let connect = (0..ways.len()).map(address).collect();
@@ -191,18 +209,22 @@ fn world(ways: &[(Way, Arc<Set>)]) -> (World, Arc<SetExchange>) {
         outbound: Outbound::Only(connect),
         v2transport: false,
         set_exchange: Some(Arc::clone(&exchange)),
+        whitelist,
         ..Config::new(NETWORK)
     };
     let made = made_on(&Chain::new().best_header(), 3, 1, 100);
     let far = Arc::new(Chain::having(&made));
     let mut world = World::with_config(Chain::having(&made), config);
+    let mut trees_asked = Vec::new();
     for (place, (way, set)) in ways.iter().enumerate() {
         let far = Arc::clone(&far);
         let set = Arc::clone(set);
         let way = *way;
-        world.place(&address(place), move || peer(&far, &set, way));
+        let asked = Rc::default();
+        trees_asked.push(Rc::clone(&asked));
+        world.place(&address(place), move || peer(&far, &set, way, &asked));
     }
-    (world, exchange)
+    Asking { world, exchange, trees_asked }
 }
 
 /// Takes chunks as the node does; what was taken within `limit`.
@@ -339,6 +361,40 @@ fn a_good_peer_among_any_others_is_enough() {
     }
 }
 
+/// Peers with the permission noban stay connected whatever they send: each is asked once for its tree, and the set
+/// comes from the good one.
+#[test]
+fn noban_peers_that_lied_are_not_asked_again_for_their_tree() {
+    let good = Set::new(1, SET_BYTES);
+    let others = [Set::new(2, SET_BYTES), Set::new(3, CHUNK_BYTES + 500)];
+    for seed in testkit_seeds() {
+        let mut rng = Rng::Seeded(seed);
+        let lies = [Way::Good, Way::FalseChunk, Way::ShortChunk, Way::EmptyTree];
+        let mut ways: Vec<(Way, Arc<Set>)> = (0..2 + rng.below(3))
+            .map(|_| (lies[rng.below(lies.len())], Arc::clone(&others[rng.below(others.len())])))
+            .collect();
+        ways.insert(rng.below(ways.len() + 1), (Way::Good, Arc::clone(&good)));
+        let named: Vec<(Way, u64)> = ways.iter().map(|(way, set)| (*way, set.tree.bytes)).collect();
+        let permitted = vec![PermittedNet::parse("noban,out@0.0.0.0/0").unwrap()];
+        let Asking { mut world, exchange, trees_asked } = asking(&ways, permitted);
+        let mut got = Vec::new();
+        for _ in 0..=others.len() {
+            got = take(&mut world, &exchange, 3 * ANSWER_TIMEOUT);
+            if got == good.bytes {
+                break;
+            }
+            exchange.refute();
+        }
+        assert!(got == good.bytes, "seed {seed}, {named:?}: {} bytes, gone: {:?}", got.len(), world.gone);
+        world.run(30 * S);
+        assert!(world.gone.is_empty(), "seed {seed}, {named:?}: {:?}", world.gone);
+        let asked: Vec<usize> = trees_asked.iter().map(|asked| asked.get()).collect();
+        assert!(asked.iter().all(|count| *count == 1), "seed {seed}, {named:?}: {asked:?}");
+        let told = world.notes.iter().filter(|note| note.contains("noban")).count();
+        assert!(told <= 2 * ways.len(), "seed {seed}, {named:?}: {told} notes");
+    }
+}
+
 fn testkit_seeds() -> std::ops::Range<u64> {
     if std::env::var_os("SLOW").is_some() { 0..200 } else { 0..12 }
 }
@@ -370,8 +426,8 @@ fn requests_are_bounded_and_need_the_feature() {
     let far = Arc::new(Chain::having(&made));
     for (row, has_feature, want) in [("with", true, 1..=100), ("without", false, 0..=0)] {
         let mut world = World::with_config(Chain::having(&made), config.clone());
-        let answers = std::rc::Rc::new(std::cell::Cell::new(0_usize));
-        let (count, way) = (std::rc::Rc::clone(&answers), if has_feature { Way::Good } else { Way::NoFeature });
+        let answers = Rc::new(Cell::new(0_usize));
+        let (count, way) = (Rc::clone(&answers), if has_feature { Way::Good } else { Way::NoFeature });
         let bend = move |server: &mut Server, message: &Message, _: Now| {
             match message {
                 Message::Version(version) => {
