@@ -22,7 +22,7 @@ use crate::rng::Rng;
 use crate::time::Now;
 use crate::transport::{Received, Transport};
 use crate::utxo_sets::SetRequest;
-use crate::wire::{Command, FRAME_BYTES, Inventory, Message, Target, Version, services};
+use crate::wire::{Command, FRAME_BYTES, Inventory, Message, ParseError, Target, Version, services};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -367,8 +367,15 @@ impl Peer {
         if command == Command::UtxoSet {
             return Ok(self.ready.then_some(Input::SetChunk(received)));
         }
-        let message = Message::parse(command, received.payload())
-            .map_err(|why| Reason::BadMessage { command: command.name(), why: why.to_string() })?;
+        let message = match Message::parse(command, received.payload()) {
+            Ok(message) => message,
+            Err(why) if self.ready && is_dropped(command, &why) => {
+                let name = command.name();
+                self.journal.say(|| format!("ProcessMessages({name}, {bytes} bytes): Exception '{why}' caught"));
+                return Ok(None);
+            }
+            Err(why) => return Err(Reason::BadMessage { command: command.name(), why: why.to_string() }),
+        };
         if !self.ready {
             return self.shake_hands(command, message, now, is_own_nonce);
         }
@@ -579,4 +586,10 @@ impl Peer {
     pub fn is_limited(&self) -> bool {
         self.services() & services::NETWORK == 0
     }
+}
+
+/// Whether a message that does not parse is dropped, as Core drops them all: no request waits for addresses. Another
+/// one may be a corrupted answer, which a new connection replaces sooner than a timeout.
+fn is_dropped(command: Command, why: &ParseError) -> bool {
+    matches!(command, Command::Addr | Command::AddrV2) && !matches!(why, ParseError::Count { .. })
 }

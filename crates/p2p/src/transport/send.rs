@@ -5,6 +5,10 @@ use crate::packet::{POOLED_BYTES_MIN, Packet};
 use crate::v2;
 use crate::wire::{COMMAND_BYTES, Command, FRAME_BYTES, Frame, PAYLOAD_BYTES_MAX, frame_named, frame_v1};
 
+/// Largest payload that the user may send: the length of a v2 packet has three bytes, and its contents begin with the
+/// name.
+const NAMED_BYTES_MAX: usize = (1 << 24) - 1 - (1 + COMMAND_BYTES);
+
 impl Transport {
     /// Queues a message.
     ///
@@ -32,9 +36,10 @@ impl Transport {
     }
 
     /// Queues a message with any name, at most [`COMMAND_BYTES`] long, for the user. `false`: the name is too long,
-    /// or the handshake of the transport is not finished.
+    /// the payload does not fit in a packet, or the handshake of the transport is not finished. As in Core, a payload
+    /// may be larger than a peer accepts.
     pub fn send_named(&mut self, name: &str, payload: &[u8]) -> bool {
-        if name.len() > COMMAND_BYTES || payload.len() > PAYLOAD_BYTES_MAX {
+        if name.len() > COMMAND_BYTES || payload.len() > NAMED_BYTES_MAX {
             return false;
         }
         let mut padded = [0; COMMAND_BYTES];

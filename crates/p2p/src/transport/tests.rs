@@ -3,7 +3,7 @@
 use super::*;
 use crate::packet::Packet;
 use crate::params::{MAIN, TEST};
-use crate::wire::frame_v1;
+use crate::wire::{PAYLOAD_BYTES_MAX, frame_v1};
 
 /// Lets both sides talk until nothing is left to send; messages received by (a, b).
 fn talk(a: &mut Transport, b: &mut Transport, piece_bytes: usize) -> Result<(Vec<Received>, Vec<Received>), WireError> {
@@ -210,6 +210,25 @@ fn bytes_of_unknown_messages_are_counted() {
         assert_eq!(got, [], "v2: {is_v2}");
         assert_eq!(b.unknown_bytes() - unknown, b.received_bytes() - before, "v2: {is_v2}");
         assert!(b.unknown_bytes() > 600_000);
+    }
+}
+
+/// As with Core's sendmsgtopeer, the user may send what the other end refuses.
+#[test]
+fn oversized_message_of_the_user_is_sent_and_refused_by_the_other_end() {
+    for is_v2 in [false, true] {
+        let (mut a, mut b) = v2_pair();
+        if !is_v2 {
+            a = Transport::v1(MAIN.magic);
+            a.send(Command::Version, b"first");
+        }
+        talk(&mut a, &mut b, usize::MAX).unwrap();
+        assert!(!a.send_named("addr", &vec![0; 1 << 24]), "v2: {is_v2}: its length has no three bytes");
+        assert!(a.send_named("addr", &vec![0; PAYLOAD_BYTES_MAX]), "v2: {is_v2}");
+        talk(&mut a, &mut b, usize::MAX).unwrap();
+        assert!(a.send_named("addr", &vec![0; (1 << 24) - 1 - 13]), "v2: {is_v2}");
+        let why = talk(&mut a, &mut b, usize::MAX).unwrap_err();
+        assert!(matches!(why, WireError::Oversized { .. }), "v2: {is_v2}: {why:?}");
     }
 }
 

@@ -251,8 +251,8 @@ impl Target {
             Some((host, port)) => (host, port.parse().map_err(|_| wrong())?),
             None => (text, default_port),
         };
-        if let Ok(ip) = host.parse::<Ipv4Addr>() {
-            return Ok(Target::Peer(PeerAddress { address: NetAddress::V4(ip.octets()), port }));
+        if let Some(octets) = numeric_v4(host) {
+            return Ok(Target::Peer(PeerAddress { address: NetAddress::V4(octets), port }));
         }
         if host.to_ascii_lowercase().ends_with(".onion") {
             let key = onion::key(&host.to_ascii_lowercase()).ok_or_else(wrong)?;
@@ -273,6 +273,34 @@ impl fmt::Display for Target {
             Target::Name(host, port) => write!(f, "{host}:{port}"),
         }
     }
+}
+
+/// The bytes of a numeric IPv4 address. Core takes every form of the C library's `inet_aton`: one to four numbers with
+/// dots, decimal, octal (`0`) or hexadecimal (`0x`), of which the last has all remaining bytes.
+/// Source: Bitcoin Core b88bffe, `LookupNumeric`; POSIX, `inet_addr`.
+fn numeric_v4(host: &str) -> Option<[u8; 4]> {
+    let parts: Vec<&str> = host.split('.').collect();
+    let (last, first) = parts.split_last().filter(|(_, first)| first.len() < 4)?;
+    let mut octets = [0; 4];
+    for (octet, part) in octets.iter_mut().zip(first) {
+        *octet = u8::try_from(number_of_c(part)?).ok()?;
+    }
+    let rest = number_of_c(last)?.to_be_bytes();
+    let (above, below) = rest.split_at(first.len());
+    octets[first.len()..].copy_from_slice(below);
+    above.iter().all(|byte| *byte == 0).then_some(octets)
+}
+
+/// A number in the notation of C.
+fn number_of_c(text: &str) -> Option<u32> {
+    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None if text.len() > 1 && text.starts_with('0') => (text, 8),
+        None => (text, 10),
+    };
+    // `from_str_radix` takes a sign.
+    let is_number = digits.chars().all(|digit| digit.is_digit(radix));
+    u32::from_str_radix(digits, radix).ok().filter(|_| is_number)
 }
 
 pub(super) fn get_entry_v1(reader: &mut Reader<'_>) -> Result<AddressEntry, ParseError> {
@@ -360,6 +388,36 @@ mod tests {
             let why = Target::parse(bad, 8333).unwrap_err().to_string();
             assert!(why.contains("no peer listens on port 0"), "{bad}: {why}");
         }
+    }
+
+    /// Expected values: `inet_aton` of glibc 2.36.
+    #[test]
+    fn numeric_ipv4_addresses_are_those_of_the_c_library() {
+        for (text, want) in [
+            ("1.2.3.4", Some([1, 2, 3, 4])),
+            ("127.1", Some([127, 0, 0, 1])),
+            ("127.0.1", Some([127, 0, 0, 1])),
+            ("1.2.3", Some([1, 2, 0, 3])),
+            ("0x7f.1", Some([127, 0, 0, 1])),
+            ("0X7F000001", Some([127, 0, 0, 1])),
+            ("0177.0.0.1", Some([127, 0, 0, 1])),
+            ("2130706433", Some([127, 0, 0, 1])),
+            ("00.0.0.01", Some([0, 0, 0, 1])),
+            ("1.2.3.256", None),
+            ("256.1", None),
+            ("1.16777216", None),
+            ("4294967296", None),
+            ("08.1", None),
+            ("0x", None),
+            ("1..2", None),
+            ("1.2.", None),
+            ("1.2.3.4.5", None),
+            ("+1.2", None),
+            ("", None),
+        ] {
+            assert_eq!(numeric_v4(text), want, "{text}");
+        }
+        assert_eq!(Target::parse("127.1:5", 8333), Target::parse("127.0.0.1:5", 8333));
     }
 
     #[test]

@@ -258,11 +258,14 @@ pub fn frame_v1(magic: [u8; 4], command: Command, payload: &[u8]) -> Vec<u8> {
     [&frame.to_bytes(magic)[..], payload].concat()
 }
 
-/// A v1 message with any name.
+/// A v1 message with any name and payload, also one that peers refuse.
+///
+/// # Panics
+///
+/// On a payload whose length does not fit in 32 bits.
 pub fn frame_named(magic: [u8; 4], name: [u8; COMMAND_BYTES], payload: &[u8]) -> Vec<u8> {
-    let mut out = frame_v1(magic, Command::Other, payload);
-    out[4..4 + COMMAND_BYTES].copy_from_slice(&name);
-    out
+    let bytes = u32::try_from(payload.len()).expect("the caller keeps it below 4 GiB").to_le_bytes();
+    [&magic[..], &name, &bytes, &checksum(payload), payload].concat()
 }
 
 /// A block hash of a message.

@@ -45,14 +45,16 @@ pub(super) const CALLS: &[Call] = &[
     Call {
         category: "network",
         name: "getnetworkinfo",
-        about: "Returns an object containing various state info regarding P2P networking.",
+        about: "Returns an object containing various state info regarding P2P networking.\n\
+            It has an entry for each network (ipv4, ipv6, onion, i2p, cjdns).",
         args: &[],
         run: Run::Now(get_network_info),
     },
     Call {
         category: "network",
         name: "getpeerinfo",
-        about: "Returns data about each connected network peer as a json array of objects.",
+        about: "Returns data about each connected network peer as a json array of objects.\n\
+            The network of a peer is one of (ipv4, ipv6, onion, i2p, cjdns, not_publicly_routable).",
         args: &[],
         run: Run::Now(get_peer_info),
     },

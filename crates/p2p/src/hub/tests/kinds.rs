@@ -579,7 +579,7 @@ pub(super) const ROWS: &[Row] = &[
     row("sends 1,001 addresses", "addr message", "addr message", || {
         once(|server| server.transport.send(Command::Addr, &counted(limits::ADDRESS_COUNT_MAX + 1, &[1; 30])))
     }),
-    row("sends an address of a wrong length", "addrv2 message", "addrv2 message", || {
+    row("sends an address of a wrong length", KEPT, KEPT, || {
         once(|server| server.transport.send(Command::AddrV2, &[1, 0, 0, 0, 0, 9, 1, 3, 1, 2, 3, 0, 1]))
     }),
     row("sends addresses of unknown networks", KEPT, KEPT, || {

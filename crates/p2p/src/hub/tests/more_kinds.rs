@@ -116,7 +116,7 @@ pub(super) const MORE: &[Row] = &[
     row("counts 4 billion announcements", "inv message", "inv message", || {
         once(|server| server.transport.send(Command::Inv, &[0xfe, 0xff, 0xff, 0xff, 0xff, 2]))
     }),
-    row("counts 4 billion addresses", "addr message", "addr message", || {
+    row("counts 4 billion addresses", KEPT, KEPT, || {
         once(|server| server.transport.send(Command::Addr, &[0xfe, 0xff, 0xff, 0xff, 0xff, 2]))
     }),
     row("sends a count that is not minimally encoded", "headers message", "headers message", || {
