@@ -111,6 +111,7 @@ impl Settings {
     fn single_settings(&mut self, given: &Sync, port: u16) -> Result<PeerSettings, Failure> {
         let peer_block_filters = self.peer_block_filters(given)?;
         let debug_net = self.categories.contains(&"net");
+        let debug_addrman = self.categories.contains(&"addrman");
         let files = &mut self.files;
         let upload_max = files.option(&given.core, "maxuploadtarget", |setting| upload_target(setting.value.text()))?;
         Ok(PeerSettings {
@@ -121,6 +122,7 @@ impl Settings {
             window_blocks: given.window.map(|blocks| blocks as usize),
             timeout: peer_timeout(given, files)?,
             debug_net,
+            debug_addrman,
             log_ips: files.flag(&given.writing.core, "logips")? == Some(true),
             no_proxy_randomize: files.flag(&given.core, "proxyrandomize")? == Some(false),
             external: external_addresses(given, files, port)?,

@@ -54,15 +54,20 @@ pub const BLOCK_RELAY_COUNT_MAX: usize = 2;
 /// Handshake timeout, from the connection on. Source: Bitcoin Core b88bffe, `DEFAULT_PEER_CONNECT_TIMEOUT`.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Takes lines for the log on the network's thread. As in Core, a line about a message is written before the message
-/// is sent: once a peer has received the message, the line is in the log.
+/// Takes lines for the log on the network's thread. As in Core, a line is written before the message is sent, or the
+/// call is answered, that it is about: once a peer has the message or the user the answer, the line is in the log.
 #[derive(Clone)]
-pub struct DebugLines(Arc<dyn Fn(&str) + Send + Sync>);
+pub struct LogLines(Arc<dyn Fn(&str) + Send + Sync>);
 
-impl DebugLines {
+impl LogLines {
     /// Passes each line to `write`, which must not wait for the network.
-    pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> DebugLines {
-        DebugLines(Arc::new(write))
+    pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> LogLines {
+        LogLines(Arc::new(write))
+    }
+
+    /// Drops all lines.
+    pub fn none() -> LogLines {
+        LogLines::new(|_| {})
     }
 
     pub(crate) fn write(&self, line: &str) {
@@ -70,9 +75,9 @@ impl DebugLines {
     }
 }
 
-impl fmt::Debug for DebugLines {
+impl fmt::Debug for LogLines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DebugLines")
+        f.write_str("LogLines")
     }
 }
 
@@ -130,8 +135,13 @@ pub struct Config {
     pub utxo_sets: Option<Arc<dyn SetSource>>,
     /// Through which a UTXO set is fetched from peers in chunks.
     pub set_exchange: Option<Arc<SetExchange>>,
+    /// Takes the lines that are always logged. Peers must not be able to cause many of them: their number has no other
+    /// bound.
+    pub log: LogLines,
     /// Takes a line for each message and connection (`--debug net`).
-    pub debug_net: Option<DebugLines>,
+    pub debug_net: Option<LogLines>,
+    /// Takes the lines about checks of the address memory (`--debug addrman`).
+    pub debug_addrman: Option<LogLines>,
     /// Whether those lines include addresses (`--logips`).
     pub log_ips: bool,
     /// Whether the v2 transport is offered and tried first (`--v2transport`).
@@ -193,7 +203,9 @@ impl Config {
             compact_filters: false,
             utxo_sets: None,
             set_exchange: None,
+            log: LogLines::none(),
             debug_net: None,
+            debug_addrman: None,
             log_ips: false,
             v2transport: true,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -390,8 +402,6 @@ pub enum Event {
         /// The line.
         text: String,
     },
-    /// A line only for the log.
-    Log(String),
 }
 
 /// Progress of the network. All counters are since the start.

@@ -62,7 +62,7 @@ pub mod wire;
 
 pub mod time;
 
-pub use api::{BlockBytes, BlockVerdict, Config, DebugLines, Event, Outbound, PeerId, PeerInfo, Progress, Want};
+pub use api::{BlockBytes, BlockVerdict, Config, Event, LogLines, Outbound, PeerId, PeerInfo, Progress, Want};
 pub use budget::{BufferPool, InFlightBudget, Reservation};
 pub use chain::{ChainView, FilterHeader, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
 pub use facts::NetworkFacts;

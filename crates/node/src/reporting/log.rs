@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Core's categories of `-debug`, in its order; ffwd has lines for bench and net. Source: Bitcoin Core b88bffe,
-/// logging.cpp, `LOG_CATEGORIES_BY_STR`; mining is from version 32.
+/// Core's categories of `-debug`, in its order; ffwd has lines for addrman, bench and net.
+/// Source: Bitcoin Core b88bffe, logging.cpp, `LOG_CATEGORIES_BY_STR`; mining is from version 32.
 pub const LOG_CATEGORIES: [&str; 30] = [
     "addrman",
     "bench",

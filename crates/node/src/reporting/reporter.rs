@@ -18,7 +18,7 @@ use crate::reporting::state::{Loading, SessionFacts, SessionState, Stage, state_
 use crate::reporting::{Event, Events, JobReport, Progress, RecentBlock};
 use crate::threads::locks::lock;
 use consensus::ScriptCheckReason;
-use p2p::{DebugLines, PeerId};
+use p2p::{LogLines, PeerId};
 use primitives::{BlockHash, Height};
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -258,10 +258,13 @@ impl<'e> Reporter<'e> {
         &self.log
     }
 
-    /// Writes the network's lines of `--debug net` to the log.
-    pub(crate) fn net_lines(&self) -> DebugLines {
+    /// Writes the network's lines to the log: those that are always logged, or those of a category of `--debug`.
+    pub(crate) fn log_lines(&self, category: Option<&'static str>) -> LogLines {
         let log = Arc::clone(&self.log);
-        DebugLines::new(move |line| log.line(&format!("[net] {line}")))
+        LogLines::new(move |line| match category {
+            Some(category) => log.line(&format!("[{category}] {line}")),
+            None => log.line(line),
+        })
     }
 
     /// A block was connected.

@@ -1,7 +1,8 @@
 //! The configuration of the network, from a sync's options.
 
 use crate::options::Options;
-use crate::session::options::SyncOptions;
+use crate::reporting::Reporter;
+use crate::session::options::{PeerSettings, SyncOptions};
 use crate::session::peer_files::KnownPeers;
 use consensus::Chain;
 use p2p::{Config, Machine, NetworkParams, Outbound};
@@ -54,6 +55,13 @@ pub(super) fn config(options: &Options, sync: &SyncOptions, window_bytes: usize,
     config.download_rate_max = sync.download.limits.rate_max;
     config.window_count = sync.peers.window_blocks.unwrap_or(config.window_count);
     config
+}
+
+/// Sets where the network's lines go: to debug.log.
+pub(super) fn log_to(config: &mut Config, settings: &PeerSettings, reporter: &Reporter<'_>) {
+    config.log = reporter.log_lines(None);
+    config.debug_net = settings.debug_net.then(|| reporter.log_lines(Some("net")));
+    config.debug_addrman = settings.debug_addrman.then(|| reporter.log_lines(Some("addrman")));
 }
 
 /// The version in the user agent, with comments as in BIP-0014.

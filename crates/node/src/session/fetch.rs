@@ -99,7 +99,8 @@ fn wait_for_headers(
 /// Starts the network; returns it with its events.
 fn start(with: &Fetching<'_>) -> Result<(Network, Receiver<Event>), Fault> {
     let (sender, receiver) = channel();
-    let config = config::config(with.options, with.sync, WINDOW_BYTES, KnownPeers::default());
+    let mut config = config::config(with.options, with.sync, WINDOW_BYTES, KnownPeers::default());
+    config::log_to(&mut config, &with.sync.peers, with.reporter);
     let network =
         Network::start_for(with.sync.peers.control.clone(), config, with.chain.clone(), sender).map_err(|why| {
             Fault::refused(

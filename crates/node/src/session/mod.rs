@@ -143,7 +143,7 @@ impl<'o> Run<'o> {
         let peer_files = PeerFiles::of(&datadir);
         let known = peer_files.read(&datadir, &sync.peers, sync.connect.is_none())?;
         let mut config = config::config(options, sync, window_bytes, known);
-        config.debug_net = sync.peers.debug_net.then(|| datadir.reporter.net_lines());
+        config::log_to(&mut config, &sync.peers, &datadir.reporter);
         config.set_exchange = exchange;
         let note = |text: String| datadir.reporter.note(text);
         let served = served_sets::open(options, datadir.layout.net_dir(), note);

@@ -148,6 +148,8 @@ pub struct PeerSettings {
     pub timeout: Option<Duration>,
     /// `--debug net`: log each message and connection.
     pub debug_net: bool,
+    /// `--debug addrman`: log each check of `-checkaddrman`.
+    pub debug_addrman: bool,
     /// `-logips`: log peers' addresses.
     pub log_ips: bool,
     /// `-logratelimit=0`: do not limit the log lines about inbound connections.

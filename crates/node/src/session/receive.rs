@@ -43,7 +43,6 @@ pub(super) fn take_event(session: &Session<'_, '_>, event: Event, kept: &Kept) -
             reporter.peer_note(connection_line(inbound), Some(peer), text);
             reporter.peer_lines().went(peer);
         }
-        Event::Log(text) => reporter.log().line(&text),
         Event::Note(text) => reporter.note(text),
         Event::PeerNote { peer, inbound, text } => {
             let line = if inbound { PeerLine::InboundSays } else { PeerLine::OutboundSays };

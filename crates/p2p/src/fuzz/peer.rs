@@ -6,7 +6,7 @@
 
 use super::NETWORK;
 use crate::addresses::Addresses;
-use crate::api::{BlockVerdict, Config, DebugLines, Event, Outbound, PeerId};
+use crate::api::{BlockVerdict, Config, Event, LogLines, Outbound, PeerId};
 use crate::bans::Subnet;
 use crate::budget::InFlightBudget;
 use crate::chain::{ChainView, HEADERS_COUNT_MAX};
@@ -175,7 +175,7 @@ impl Play {
         let config = Config {
             outbound: if is_automatic { Outbound::Automatic } else { Outbound::Only(only) },
             inbound_count_max: if mode & 8 == 8 { MANY_PLACES } else { PLACES },
-            debug_net: (mode & 8 == 8).then(|| DebugLines::new(|_| {})),
+            debug_net: (mode & 8 == 8).then(LogLines::none),
             log_ips: mode & 8 == 8,
             seed_nodes: if is_automatic { vec!["2.2.2.2".to_owned()] } else { Vec::new() },
             addresses: (mode & 16 == 16).then(known_addresses),
@@ -501,7 +501,6 @@ impl Play {
                     self.hub.connected(peer, now);
                     self.peers.push(peer);
                 }
-                Action::Debug(_) => {}
                 Action::Resolve { name, port } => {
                     // A DNS seed without addresses, and one with a few.
                     let count = 3 * (self.resolved % 2) as u8;

@@ -36,8 +36,6 @@ pub enum Action {
     },
     /// Pass the event to the node.
     Event(Event),
-    /// Write the line to [`crate::api::Config::debug_net`], before anything else is sent.
-    Debug(String),
 }
 
 /// A message from the node.

@@ -166,13 +166,14 @@ impl Hub {
     pub(crate) fn add_address(&mut self, peer: PeerAddress, is_good: bool, now: Now) -> Added {
         let offered = services::NETWORK | services::WITNESS;
         let entry = AddressEntry { peer, services: offered, time: u32::try_from(now.unix).unwrap_or(u32::MAX) };
-        if !self.addresses.add(&[entry], peer.address, 0, now.unix) {
-            return Added::No;
+        let is_added = self.addresses.add(&[entry], peer.address, 0, now.unix);
+        let is_left_in_new = is_added && is_good && !self.addresses.good(&peer, now.unix);
+        self.tell_said();
+        match (is_added, is_left_in_new) {
+            (false, _) => Added::No,
+            (true, true) => Added::NewAlone,
+            (true, false) => Added::Yes,
         }
-        if is_good && !self.addresses.good(&peer, now.unix) {
-            return Added::NewAlone;
-        }
-        Added::Yes
     }
 
     /// Number of addresses of each network in the tables.
@@ -214,8 +215,9 @@ impl Hub {
         self.blocks.direct_count(id)
     }
 
-    /// Turns the network off, ending all connections, or on again.
+    /// Turns the network off, ending all connections, or on again. The line is Core's.
     pub(crate) fn set_active(&mut self, is_active: bool, now: Now) {
+        self.context.log(format!("SetNetworkActive: {is_active}"));
         self.context.is_off = !is_active;
         if self.context.is_off {
             self.disconnect_where(&Reason::Asked, now, |_| true);

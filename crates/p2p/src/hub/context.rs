@@ -6,6 +6,7 @@ use super::Action;
 use crate::addresses::Discouraged;
 use crate::api::{Config, Event, PeerId};
 use crate::chain::ChainView;
+use crate::journal::Journal;
 use crate::peer::Peer;
 use crate::rng::Rng;
 use crate::time::Now;
@@ -54,16 +55,22 @@ impl Context {
         self.ask(Action::Event(event));
     }
 
-    /// Queues a line only for the log.
-    pub(super) fn log(&mut self, line: impl Into<String>) {
-        self.event(Event::Log(line.into()));
+    /// Writes a line to the log at once.
+    pub(super) fn log(&self, line: impl AsRef<str>) {
+        self.config.log.write(line.as_ref());
     }
 
-    /// Queues a line of `--debug net`, if that is on.
-    pub(super) fn debug(&mut self, line: impl FnOnce() -> String) {
-        if self.config.debug_net.is_some() {
-            self.ask(Action::Debug(line()));
+    /// Writes a line of `--debug net` at once, if that is on.
+    pub(super) fn debug(&self, line: impl FnOnce() -> String) {
+        if let Some(lines) = &self.config.debug_net {
+            lines.write(&line());
         }
+    }
+
+    /// Writes the lines of a connection, which has them with `--debug net` only.
+    pub(super) fn debug_journal(&self, journal: &mut Journal) {
+        let Some(lines) = &self.config.debug_net else { return };
+        journal.take().iter().for_each(|line| lines.write(line));
     }
 
     /// A new id for a connection, never used before.

@@ -9,7 +9,7 @@ use super::address_relay::has_own_answer;
 use super::block_download::Came;
 use super::serving::Serving;
 use super::serving::room::may_answer;
-use super::{Action, Hub, outbound};
+use super::{Hub, outbound};
 use crate::addresses::{GOSSIP_PENALTY_S, TOLD_PERCENT, anchors_file};
 use crate::api::{Event, Outbound, PeerId};
 use crate::peer::{Hearing, Input, Kind, Peer};
@@ -173,9 +173,9 @@ impl Hub {
 
     /// Sends the connections' debug lines to the log.
     pub(super) fn tell_journals(&mut self) {
-        if self.context.config.debug_net.is_some() {
-            let lines: Vec<String> = self.context.peers.values_mut().flat_map(|peer| peer.journal.take()).collect();
-            lines.into_iter().for_each(|line| self.context.ask(Action::Debug(line)));
+        let Some(lines) = &self.context.config.debug_net else { return };
+        for peer in self.context.peers.values_mut() {
+            peer.journal.take().iter().for_each(|line| lines.write(line));
         }
     }
 
@@ -304,10 +304,11 @@ impl Hub {
         self.tell_said();
     }
 
-    /// Logs the results of the checks of the address memory.
+    /// Logs the checks of the address memory, with `--debug addrman`.
     pub(super) fn tell_said(&mut self) {
-        for line in self.addresses.take_said() {
-            self.context.log(line);
+        let said = self.addresses.take_said();
+        if let Some(lines) = &self.context.config.debug_addrman {
+            said.iter().for_each(|line| lines.write(line));
         }
     }
 }

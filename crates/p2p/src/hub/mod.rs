@@ -317,7 +317,7 @@ impl Hub {
         let Some(mut peer) = self.context.peers.remove(&id) else { return };
         peer.journal.say(|| journal::of_end(&reason, id));
         peer.journal.say(|| format!("Cleared nodestate for peer={id}"));
-        peer.journal.take().into_iter().for_each(|line| self.context.ask(Action::Debug(line)));
+        self.context.debug_journal(&mut peer.journal);
         self.blocks.remove_peer(id);
         self.sets.remove_peer(id);
         self.serving.remove_peer(id);

@@ -3,7 +3,7 @@
 use super::dial::{Isolation, Proxy};
 use super::rate::RateLimit;
 use super::{LoopMessage, LoopSender, Network, descriptors, dial};
-use crate::api::{Config, DebugLines, Event, PeerId, Progress, proxy_for};
+use crate::api::{Config, Event, PeerId, Progress, proxy_for};
 use crate::budget::{InFlightBudget, Waker};
 use crate::chain::ChainView;
 use crate::hub::{Action, Hub, ReadRequest};
@@ -82,7 +82,6 @@ struct Runner {
     inbox_sender: LoopSender,
     read_jobs: Sender<ReadJob>,
     events: Sender<Event>,
-    debug_lines: Option<DebugLines>,
     progress: Arc<Mutex<Progress>>,
     timeline: Timeline,
     rate: RateLimit,
@@ -110,7 +109,6 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
     let progress = Arc::new(Mutex::new(Progress::default()));
 
     let proxies = Proxies::of(&config);
-    let debug_lines = config.debug_net.clone();
     let is_paused = Arc::new(AtomicBool::new(false));
     let rate = RateLimit::new(config.download_rate_max, is_paused.clone());
     // Only on regtest can the user move the clock.
@@ -132,7 +130,6 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
         inbox_sender: inbox_sender.clone(),
         read_jobs,
         events,
-        debug_lines,
         progress: Arc::clone(&progress),
         timeline,
         rate,
@@ -325,7 +322,6 @@ impl Runner {
                 Action::Event(event) => {
                     let _ = self.events.send(event);
                 }
-                Action::Debug(line) => self.debug_lines.iter().for_each(|lines| lines.write(&line)),
             }
         }
     }

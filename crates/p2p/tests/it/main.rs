@@ -12,7 +12,7 @@ use node::Node;
 use p2p::sim::{Chain, made_on};
 use p2p::trouble::{Trouble, TroubleKind};
 use p2p::wire::{Command, Message, Version, frame_v1};
-use p2p::{ChainView as _, Config, DebugLines, Outbound, Reason, params};
+use p2p::{ChainView as _, Config, LogLines, Outbound, Reason, params};
 use primitives::{BlockHash, Height};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -178,7 +178,7 @@ fn onion_address_is_dialed_by_name_through_the_proxy() {
 fn debug_line_of_a_message_is_written_before_the_message_is_sent() {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let taken = Arc::clone(&lines);
-    let debug_net = Some(DebugLines::new(move |line| taken.lock().unwrap().push(line.to_owned())));
+    let debug_net = Some(LogLines::new(move |line| taken.lock().unwrap().push(line.to_owned())));
     let node =
         Node::start(Config { listen: vec!["127.0.0.1:0".parse().unwrap()], debug_net, ..config() }, chain_of(1, 100));
     let has = |text: &str| lines.lock().unwrap().iter().any(|line: &String| line.starts_with(text));

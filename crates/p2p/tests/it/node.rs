@@ -119,12 +119,7 @@ fn follow(
             Event::PeerGone { address, reason, .. } => gone.lock().unwrap().push((address, reason)),
             Event::Anchors(..) => {}
             Event::Addresses(bytes) => _ = addresses.set(bytes),
-            Event::Headers { .. }
-            | Event::HeadersDone
-            | Event::Echo
-            | Event::Note(_)
-            | Event::PeerNote { .. }
-            | Event::Log(_) => {}
+            Event::Headers { .. } | Event::HeadersDone | Event::Echo | Event::Note(_) | Event::PeerNote { .. } => {}
         }
     }
 }

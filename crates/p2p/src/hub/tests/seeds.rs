@@ -2,7 +2,8 @@
 
 use super::world::*;
 use crate::addresses::Addresses;
-use crate::api::{Config, Event, Outbound};
+use crate::api::{Config, LogLines, Outbound};
+use crate::hub::asked::Added;
 use crate::hub::outbound::seeds::{ADDRESSES_MANY, SEED_AGAIN};
 use crate::hub::{Action, Hub};
 use crate::rng::Rng;
@@ -10,6 +11,7 @@ use crate::sim::Chain;
 use crate::time::Now;
 use crate::trouble::{DialError, TroubleKind};
 use crate::wire::{AddressEntry, NetAddress, PeerAddress, services};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const SEEDS: &[&str] = &["a.example.", "b.example.", "c.example.", "d.example.", "e.example."];
@@ -30,10 +32,27 @@ fn memory(count: u32) -> Addresses {
     book
 }
 
-fn hub(config: Config) -> Hub {
-    let mut config = Config { v2transport: false, fixed_seeds: false, ..config };
+/// A hub and its log.
+struct Logged {
+    hub: Hub,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Logged {
+    /// Removes and returns the lines.
+    fn take_lines(&self) -> Vec<String> {
+        std::mem::take(&mut *self.lines.lock().unwrap())
+    }
+}
+
+fn hub(config: Config) -> Logged {
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let taken = Arc::clone(&lines);
+    let log = LogLines::new(move |line| taken.lock().unwrap().push(line.to_owned()));
+    let debug_addrman = Some(log.clone());
+    let mut config = Config { v2transport: false, fixed_seeds: false, log, debug_addrman, ..config };
     config.network.dns_seeds = SEEDS;
-    World::with_config(Chain::new(), config).hub
+    Logged { hub: World::with_config(Chain::new(), config).hub, lines }
 }
 
 fn empty() -> Config {
@@ -41,10 +60,11 @@ fn empty() -> Config {
 }
 
 /// What happens from one second to another: when it waits (W and seconds), asks a seed (?), connects to one (!).
-fn seen(hub: &mut Hub, seconds: std::ops::Range<u64>) -> String {
+fn seen(logged: &mut Logged, seconds: std::ops::Range<u64>) -> String {
     let mut out = String::new();
     for second in seconds {
-        hub.tick(now(second));
+        logged.hub.tick(now(second));
+        let hub = &mut logged.hub;
         let mut step = String::new();
         while let Some(action) = hub.next_action() {
             match action {
@@ -57,12 +77,12 @@ fn seen(hub: &mut Hub, seconds: std::ops::Range<u64>) -> String {
                     step.extend(is_seed.then_some('!'));
                     hub.not_connected(peer, &DialError::of_peer(TroubleKind::Refused, "nobody is there"), now(second));
                 }
-                Action::Event(Event::Log(line)) => {
-                    let wait = line.strip_prefix("Waiting ").and_then(|rest| rest.split(' ').next());
-                    step.extend(wait.map(|seconds| format!("W{seconds}")));
-                }
                 _ => {}
             }
+        }
+        for line in logged.take_lines() {
+            let wait = line.strip_prefix("Waiting ").and_then(|rest| rest.split(' ').next());
+            step.extend(wait.map(|seconds| format!("W{seconds}")));
         }
         if !step.is_empty() {
             out.push_str(&format!("{second}:{step} "));
@@ -92,7 +112,7 @@ fn dns_seeds_are_asked_by_cores_delays() {
     let mut hub = hub(empty());
     assert_eq!(seen(&mut hub, 0..5), "0:?????");
     for seed in SEEDS {
-        hub.resolved(&format!("x9.{}", seed.trim_end_matches('.')), &[], now(5));
+        hub.hub.resolved(&format!("x9.{}", seed.trim_end_matches('.')), &[], now(5));
     }
     assert_eq!(seen(&mut hub, 5..again + 5), format!("5:!!!!! {again}:?????"), "who has no such name is a node");
 }
@@ -112,24 +132,35 @@ fn seed_nodes_come_first_one_each_ten_seconds() {
 /// A machine without a line asks them all day: the log has the first round.
 #[test]
 fn dns_seeds_that_are_asked_again_are_not_logged_again() {
-    let mut hub = hub(empty());
-    let lines = |hub: &mut Hub| {
-        let said = std::iter::from_fn(|| hub.next_action()).filter_map(|action| match action {
-            Action::Event(Event::Log(line)) => Some(line),
-            _ => None,
-        });
-        said.filter(|line| line.contains("DNS seed")).count()
-    };
+    let mut logged = hub(empty());
+    let lines = |logged: &Logged| logged.take_lines().iter().filter(|line| line.contains("DNS seed")).count();
     let mut round = |at: u64| {
-        hub.tick(now(at));
-        let asked = lines(&mut hub);
+        logged.hub.tick(now(at));
+        let asked = lines(&logged);
         for seed in SEEDS {
-            hub.not_resolved(&format!("x9.{}", seed.trim_end_matches('.')), "no such name", now(at + 1));
+            logged.hub.not_resolved(&format!("x9.{}", seed.trim_end_matches('.')), "no such name", now(at + 1));
         }
-        hub.tick(now(at + 1));
-        (asked, lines(&mut hub))
+        logged.hub.tick(now(at + 1));
+        while logged.hub.next_action().is_some() {}
+        (asked, lines(&logged))
     };
     assert_eq!(round(0), (SEEDS.len(), 1), "each that is asked, and how many addresses were found");
     let again = SEED_AGAIN.as_secs() + 2;
     assert_eq!((round(again), round(2 * again)), ((0, 0), (0, 0)));
+}
+
+/// Core's feature_asmap.py reads the log when it has the answer of the call.
+#[test]
+fn checks_of_the_address_memory_are_in_the_log_before_a_call_returns() {
+    for (row, ratio, is_told) in [("every operation", 1, true), ("never", 0, false)] {
+        let mut logged = hub(Config { addresses: Some(memory(5).checked_every(ratio)), ..empty() });
+        logged.take_lines();
+        let started = |total: usize| format!("CheckAddrman: new {total}, tried 0, total {total} started");
+        let told = |logged: &Logged, total| logged.take_lines().contains(&started(total));
+        assert_eq!(logged.hub.known_addresses(0, None, now(1)).len(), 5, "{row}");
+        assert_eq!(told(&logged, 5), is_told, "{row}");
+        let peer = PeerAddress { address: NetAddress::V4([90, 7, 7, 7]), port: 18444 };
+        assert_eq!(logged.hub.add_address(peer, false, now(1)), Added::Yes, "{row}");
+        assert_eq!(told(&logged, 6), is_told, "{row}");
+    }
 }

@@ -332,7 +332,6 @@ impl World {
                     None => self.hub.resolved(&name, &[], self.now()),
                 },
                 Action::Event(event) => self.node(event),
-                Action::Debug(_) => {}
             }
         }
     }
@@ -372,8 +371,7 @@ impl World {
             | Event::PeerConnected { .. }
             | Event::Addresses(_)
             | Event::Anchors(..)
-            | Event::Echo
-            | Event::Log(_) => {}
+            | Event::Echo => {}
         }
     }
 
