@@ -123,6 +123,7 @@ impl Settings {
             timeout: peer_timeout(given, files)?,
             debug_net,
             debug_addrman,
+            cjdns: files.flag(&given.core, "cjdnsreachable")? == Some(true),
             log_ips: files.flag(&given.writing.core, "logips")? == Some(true),
             no_proxy_randomize: files.flag(&given.core, "proxyrandomize")? == Some(false),
             external: external_addresses(given, files, port)?,

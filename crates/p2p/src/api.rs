@@ -109,6 +109,8 @@ pub struct Config {
     /// `--onlynet`: peers are sought only in these networks; in all networks if the list is empty. Inbound
     /// connections and peers that the user names are not restricted.
     pub only_networks: Vec<Reachable>,
+    /// `-cjdnsreachable`: addresses of fc00::/8 that the user adds are those of CJDNS. No peer is sought there.
+    pub cjdns: bool,
     /// `--peertimeout`: handshake and inactivity timeout.
     pub peer_timeout: Duration,
     /// `--whitelist`: permissions for peers from some networks.
@@ -190,6 +192,7 @@ impl Config {
             proxy_randomize: true,
             external: Vec::new(),
             only_networks: Vec::new(),
+            cjdns: false,
             peer_timeout: HANDSHAKE_TIMEOUT,
             whitelist: Vec::new(),
             whitebind: Vec::new(),

@@ -126,7 +126,8 @@ pub(crate) static TABLE: &[CoreOption] = &[
         .line(Sync, "SECONDS", || clap::value_parser!(i64).into(), "Default ban duration in seconds [default: 86400]"),
     o("bind", Text, Connection, Used).many().networks_own()
         .lines(Sync, "ADDR", text, "Address to accept connections on, IP or IP:PORT, with =onion behind it for those of a Tor service (repeatable)"),
-    o("cjdnsreachable", Flag, Connection, NETWORK),
+    o("cjdnsreachable", Flag, Connection, Used)
+        .line(Sync, "0|1", yes_or_no, "Take addresses of fc00::/8 in addpeeraddress as those of CJDNS, where ffwd connects to no peer [default: 0]").hidden(),
     o("connect", Text, Connection, Used).many().networks_own()
         .lines(Sync, "ADDR", text, "Connect only to this node (repeatable); 0: connect to none"),
     o("discover", Flag, Connection, Used)

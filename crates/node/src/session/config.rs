@@ -40,6 +40,7 @@ pub(super) fn config(options: &Options, sync: &SyncOptions, window_bytes: usize,
     config.outbound_count = sync.outbound;
     config.version = user_agent_version(&sync.peers.user_agent_comments);
     config.log_ips = sync.peers.log_ips;
+    config.cjdns = sync.peers.cjdns;
     config.peer_timeout = sync.peers.timeout.unwrap_or(config.peer_timeout);
     config.inbound_count_max = sync.peers.inbound_max.unwrap_or(config.inbound_count_max);
     (config.groups, config.addresses, config.anchors) = (known.groups, known.addresses, known.anchors);

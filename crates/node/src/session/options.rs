@@ -138,6 +138,8 @@ pub struct PeerSettings {
     pub block_relay: Option<usize>,
     /// `-asmap`: file that maps addresses to autonomous systems, relative to the network's directory.
     pub asmap: Option<PathBuf>,
+    /// `-cjdnsreachable`: addresses of fc00::/8 that are added by calls are those of CJDNS.
+    pub cjdns: bool,
     /// `-test=addrman`: a new address manager uses a fixed key.
     pub has_known_key: bool,
     /// `-checkaddrman`: checks the whole address manager once in this many operations; 0 disables the check.

@@ -164,6 +164,8 @@ impl Hub {
 
     /// Adds the address of a peer, as if the peer had announced it. Source: Bitcoin Core b88bffe, `addpeeraddress`.
     pub(crate) fn add_address(&mut self, peer: PeerAddress, is_good: bool, now: Now) -> Added {
+        let address = if self.context.config.cjdns { peer.address.or_cjdns() } else { peer.address };
+        let peer = PeerAddress { address, ..peer };
         let offered = services::NETWORK | services::WITNESS;
         let entry = AddressEntry { peer, services: offered, time: u32::try_from(now.unix).unwrap_or(u32::MAX) };
         let is_added = self.addresses.add(&[entry], peer.address, 0, now.unix);

@@ -113,6 +113,15 @@ impl NetAddress {
         })
     }
 
+    /// An IPv6 address of fc00::/8 as one of CJDNS; another address as it is. Source: Bitcoin Core b88bffe,
+    /// `MaybeFlipIPv6toCJDNS`.
+    pub fn or_cjdns(self) -> NetAddress {
+        match self {
+            NetAddress::V6(bytes) if bytes[0] == 0xfc => NetAddress::Cjdns(bytes),
+            other => other,
+        }
+    }
+
     /// Core's name of its network. Source: Bitcoin Core b88bffe, netbase.cpp, `GetNetworkName`;
     /// `CNetAddr::GetNetClass`.
     pub fn network_name(self) -> &'static str {

@@ -4,9 +4,10 @@ use super::world::*;
 use crate::api::{Config, Outbound};
 use crate::chain::ChainView as _;
 use crate::facts::NetworkFacts;
+use crate::hub::asked::Added;
 use crate::sim::{Chain, Made, made_on};
 use crate::trouble::TroubleKind;
-use crate::wire::{Message, services};
+use crate::wire::{Message, NetAddress, PeerAddress, services};
 use primitives::Height;
 use std::sync::Arc;
 use std::time::Duration;
@@ -181,4 +182,19 @@ fn a_block_that_is_waited_for_has_a_peer_and_a_time() {
     let wait = facts(&world).waits_for.expect("it waits");
     assert_eq!((wait.want.height, wait.peer.map(|(_, address)| address)), (Height::new(1), Some(NAMED.to_owned())));
     assert!((25 * S..31 * S).contains(&wait.time), "{:?}", wait.time);
+}
+
+/// Core's rpc_net.py, which adds addresses with -cjdnsreachable.
+#[test]
+fn addresses_of_fc00_are_those_of_cjdns_where_that_is_reachable() {
+    const CJDNS: Option<u8> = Some(6);
+    let peer = PeerAddress { address: NetAddress::parse("fc00:1:2:3:4:5:6:7").unwrap(), port: 8333 };
+    for (row, cjdns, want, want_count) in [("with", true, Added::Yes, 1), ("without", false, Added::No, 0)] {
+        let mut world = World::with_config(Chain::new(), Config { cjdns, ..Config::new(NETWORK) });
+        let now = world.now();
+        assert_eq!(world.hub.add_address(peer, false, now), want, "{row}");
+        let counts = world.hub.address_counts();
+        let new = counts.of.iter().find(|(network, ..)| *network == CJDNS).map(|(_, new, _)| *new);
+        assert_eq!(new, Some(want_count), "{row}");
+    }
 }
