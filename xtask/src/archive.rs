@@ -9,19 +9,37 @@ pub(crate) const PROGRAM: u32 = 0o755;
 /// Mode of other files.
 pub(crate) const DATA: u32 = 0o644;
 
-/// One file of an archive.
+/// One file of an archive, or one directory with its own mode and owner.
 pub(crate) struct File {
-    /// Path within the archive, without a slash at its beginning.
+    /// Path within the archive, without a slash at its beginning. That of a directory ends with a slash.
     pub(crate) path: String,
     pub(crate) mode: u32,
+    /// User and group.
+    owner: u64,
     pub(crate) bytes: Vec<u8>,
 }
 
 impl File {
+    /// A file of root.
     pub(crate) fn new(path: impl Into<String>, mode: u32, bytes: impl Into<Vec<u8>>) -> File {
-        File { path: path.into(), mode, bytes: bytes.into() }
+        File { path: path.into(), mode, owner: ROOT, bytes: bytes.into() }
+    }
+
+    /// An empty directory of the user and group `owner`.
+    pub(crate) fn directory(name: &str, mode: u32, owner: u64) -> File {
+        File { path: format!("{name}/"), mode, owner, bytes: Vec::new() }
+    }
+
+    fn kind(&self) -> tar::EntryType {
+        match self.path.ends_with('/') {
+            true => tar::EntryType::Directory,
+            false => tar::EntryType::Regular,
+        }
     }
 }
+
+/// User and group root.
+const ROOT: u64 = 0;
 
 /// The prefix of an archive's paths.
 #[derive(Clone, Copy)]
@@ -46,38 +64,34 @@ pub(crate) fn tar(mut files: Vec<File>, root: Root, time: u64) -> Outcome<Vec<u8
     let mut archive = tar::Builder::new(Vec::new());
     let mut made: Vec<String> = Vec::new();
     if matches!(root, Root::Dot) {
-        append(&mut archive, "./", tar::EntryType::Directory, PROGRAM, &[], time)?;
+        append(&mut archive, "./", &File::directory("", PROGRAM, ROOT), time)?;
     }
     for file in &files {
-        for (at, _) in file.path.match_indices('/') {
+        for (at, _) in file.path.trim_end_matches('/').match_indices('/') {
             let directory = format!("{start}{}/", &file.path[..at]);
             if !made.contains(&directory) {
-                append(&mut archive, &directory, tar::EntryType::Directory, PROGRAM, &[], time)?;
+                append(&mut archive, &directory, &File::directory("", PROGRAM, ROOT), time)?;
                 made.push(directory);
             }
         }
-        append(&mut archive, &format!("{start}{}", file.path), tar::EntryType::Regular, file.mode, &file.bytes, time)?;
+        append(&mut archive, &format!("{start}{}", file.path), file, time)?;
     }
     Ok(archive.into_inner()?)
 }
 
-fn append(
-    archive: &mut tar::Builder<Vec<u8>>,
-    path: &str,
-    kind: tar::EntryType,
-    mode: u32,
-    bytes: &[u8],
-    time: u64,
-) -> Outcome<()> {
+/// Appends `file` under the name `path`.
+fn append(archive: &mut tar::Builder<Vec<u8>>, path: &str, file: &File, time: u64) -> Outcome<()> {
     let mut header = tar::Header::new_gnu();
-    header.set_entry_type(kind);
-    header.set_mode(mode);
-    header.set_uid(0);
-    header.set_gid(0);
-    header.set_username("root")?;
-    header.set_groupname("root")?;
+    header.set_entry_type(file.kind());
+    header.set_mode(file.mode);
+    header.set_uid(file.owner);
+    header.set_gid(file.owner);
+    if file.owner == ROOT {
+        header.set_username("root")?;
+        header.set_groupname("root")?;
+    }
     header.set_mtime(time);
-    header.set_size(bytes.len().try_into()?);
+    header.set_size(file.bytes.len().try_into()?);
     // `append_data` would remove the `./`.
     let name = &mut header.as_old_mut().name;
     let Some(place) = name.get_mut(..path.len()).filter(|place| place.len() < 100) else {
@@ -85,7 +99,7 @@ fn append(
     };
     place.copy_from_slice(path.as_bytes());
     header.set_cksum();
-    archive.append(&header, bytes)?;
+    archive.append(&header, file.bytes.as_slice())?;
     Ok(())
 }
 
@@ -105,7 +119,8 @@ pub(crate) mod tests {
     use super::*;
     use std::io::Read as _;
 
-    /// Paths, modes and contents of a tar archive. Directories have no contents.
+    /// Paths, modes and contents of a tar archive. Directories have no contents. The owner of all but `/data/` and
+    /// `/tmp/` is root.
     pub(crate) fn entries(bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
         let mut archive = tar::Archive::new(bytes);
         let read = |entry: Result<tar::Entry<'_, &[u8]>, std::io::Error>| {
@@ -113,8 +128,9 @@ pub(crate) mod tests {
             let mut bytes = Vec::new();
             entry.read_to_end(&mut bytes).unwrap();
             let header = entry.header();
-            assert_eq!((header.uid().unwrap(), header.gid().unwrap(), header.mtime().unwrap()), (0, 0, 7));
             let path = String::from_utf8(entry.path_bytes().into_owned()).unwrap();
+            let owner = if matches!(path.as_str(), "data/" | "tmp/") { 1000 } else { 0 };
+            assert_eq!((header.uid().unwrap(), header.gid().unwrap(), header.mtime().unwrap()), (owner, owner, 7));
             (path, entry.header().mode().unwrap(), bytes)
         };
         archive.entries().unwrap().map(read).collect()

@@ -2,7 +2,8 @@
 
 use crate::archive::{DATA, File, PROGRAM, Root, gzip, tar};
 use crate::build::{self, FEATURES, Source, TARGETS, Target};
-use crate::{Dist, Outcome, deb, oci, sbom, sums};
+use crate::{Dist, Outcome, deb, licences, oci, sbom, sums};
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,8 +18,10 @@ struct Extra {
     debian: &'static str,
 }
 
-const EXTRAS: [Extra; 6] = [
+const EXTRAS: [Extra; 8] = [
     Extra { from: "README.md", archive: "README.md", debian: "usr/share/doc/ffwd/README.md" },
+    Extra { from: "CHANGELOG.md", archive: "CHANGELOG.md", debian: "" },
+    Extra { from: "SECURITY.md", archive: "SECURITY.md", debian: "usr/share/doc/ffwd/SECURITY.md" },
     Extra { from: "LICENSE-MIT", archive: "LICENSE-MIT", debian: "" },
     Extra { from: "LICENSE-APACHE", archive: "LICENSE-APACHE", debian: "" },
     Extra { from: "dist/ffwd.service", archive: "ffwd.service", debian: "usr/lib/systemd/system/ffwd.service" },
@@ -61,23 +64,26 @@ pub(crate) fn run(given: &Dist) -> Outcome<()> {
     manuals(&source, &programs, &out)?;
     let man = read(&out.join("man"))?;
     let completions = read(&out.join("completions"))?;
+    let metadata = metadata()?;
+    let documents = Documents { man, completions, licences: licences::document(&metadata, "ffwd")?.into_bytes() };
     let mut images = Vec::new();
     for (target, program) in programs {
         let name = format!("ffwd-{}-{}", source.version, target.triple);
-        let packed = tar(archive_files(&source, &name, &program, &man, &completions)?, Root::Bare, source.time)?;
+        let packed = tar(archive_files(&source, &name, &program, &documents)?, Root::Bare, source.time)?;
         fs::write(out.join(format!("{name}.tar.gz")), gzip(&packed)?)?;
-        let package = package(&source, target, &program, &man, &completions)?;
+        let package = package(&source, target, &program, &documents)?;
         fs::write(out.join(format!("ffwd_{}-1_{}.deb", source.version, target.debian)), package)?;
         let files = vec![
             File::new("ffwd", PROGRAM, program),
             File::new("licenses/LICENSE-MIT", DATA, text(&source, "LICENSE-MIT")?),
             File::new("licenses/LICENSE-APACHE", DATA, text(&source, "LICENSE-APACHE")?),
+            File::new(format!("licenses/{THIRD_PARTY}"), DATA, documents.licences.as_slice()),
         ];
         images.push(oci::Image { architecture: target.go, files });
     }
     let about = oci::About { version: &source.version, source: &source.repository, time: source.time };
     oci::write(&out.join(format!("ffwd-{}-oci", source.version)), images, &about)?;
-    bill(&source, &out)?;
+    bill(&source, &metadata, &out)?;
     sums::write(&out)?;
     eprintln!("{} has the files of {} ({})", out.display(), source.version, source.commit);
     Ok(())
@@ -114,19 +120,42 @@ fn read(dir: &Path) -> Outcome<Vec<(String, Vec<u8>)>> {
     paths.iter().map(|path| Ok((name(path).ok_or("a file without a name")?, fs::read(path)?))).collect()
 }
 
-/// Names and contents.
-type Named<'a> = &'a [(String, Vec<u8>)];
+/// Generated documents, the same for each target.
+struct Documents {
+    /// Names and contents of the man pages.
+    man: Vec<(String, Vec<u8>)>,
+    /// Names and contents of the completions of each shell.
+    completions: Vec<(String, Vec<u8>)>,
+    /// Licences of the crates that are compiled in.
+    licences: Vec<u8>,
+}
 
-fn archive_files(source: &Source, name: &str, program: &[u8], man: Named<'_>, shells: Named<'_>) -> Outcome<Vec<File>> {
+/// Name of the file with the licences of the crates that are compiled in.
+const THIRD_PARTY: &str = "THIRD-PARTY-LICENSES.txt";
+
+fn archive_files(source: &Source, name: &str, program: &[u8], documents: &Documents) -> Outcome<Vec<File>> {
     let mut files = vec![File::new(format!("{name}/ffwd"), PROGRAM, program)];
-    files.extend(man.iter().map(|(page, bytes)| File::new(format!("{name}/man/{page}"), DATA, bytes.as_slice())));
-    files.extend(
-        shells.iter().map(|(file, bytes)| File::new(format!("{name}/completions/{file}"), DATA, bytes.as_slice())),
-    );
+    for (page, bytes) in &documents.man {
+        files.push(File::new(format!("{name}/man/{page}"), DATA, bytes.as_slice()));
+    }
+    for (file, bytes) in &documents.completions {
+        files.push(File::new(format!("{name}/completions/{file}"), DATA, bytes.as_slice()));
+    }
+    files.push(File::new(format!("{name}/{THIRD_PARTY}"), DATA, documents.licences.as_slice()));
     for extra in EXTRAS {
         files.push(File::new(format!("{name}/{}", extra.archive), DATA, text(source, extra.from)?));
     }
+    for (page, bytes) in pages(source)? {
+        files.push(File::new(format!("{name}/docs/{page}"), DATA, bytes));
+    }
     Ok(files)
+}
+
+/// Pages and pictures of the documentation, to which README.md links.
+fn pages(source: &Source) -> Outcome<Vec<(String, Vec<u8>)>> {
+    let mut pages = read(&source.root.join("docs"))?;
+    pages.retain(|(name, _)| [".md", ".png", ".svg"].iter().any(|end| name.ends_with(end)));
+    Ok(pages)
 }
 
 /// Debian's path for the completions of each shell.
@@ -138,19 +167,26 @@ fn completion_path(name: &str) -> String {
     }
 }
 
-fn package(source: &Source, target: Target, program: &[u8], man: Named<'_>, shells: Named<'_>) -> Outcome<Vec<u8>> {
+fn package(source: &Source, target: Target, program: &[u8], documents: &Documents) -> Outcome<Vec<u8>> {
     let mut files = vec![
         File::new("usr/bin/ffwd", PROGRAM, program),
         File::new("usr/share/doc/ffwd/copyright", DATA, text(source, "dist/copyright")?),
         File::new("usr/share/doc/ffwd/changelog.Debian.gz", DATA, gzip(&text(source, "dist/changelog")?)?),
+        File::new("usr/share/doc/ffwd/changelog.gz", DATA, gzip(&text(source, "CHANGELOG.md")?)?),
         File::new("usr/share/lintian/overrides/ffwd", DATA, LINTIAN_OVERRIDES),
+        File::new(format!("usr/share/doc/ffwd/{THIRD_PARTY}.gz"), DATA, gzip(&documents.licences)?),
     ];
-    for (page, bytes) in man {
+    for (page, bytes) in &documents.man {
         files.push(File::new(format!("usr/share/man/man1/{page}.gz"), DATA, gzip(bytes)?));
     }
-    files.extend(shells.iter().map(|(name, bytes)| File::new(completion_path(name), DATA, bytes.as_slice())));
+    for (name, bytes) in &documents.completions {
+        files.push(File::new(completion_path(name), DATA, bytes.as_slice()));
+    }
     for extra in EXTRAS.iter().filter(|extra| !extra.debian.is_empty()) {
         files.push(File::new(extra.debian, DATA, text(source, extra.from)?));
+    }
+    for (page, bytes) in pages(source)? {
+        files.push(File::new(format!("usr/share/doc/ffwd/docs/{page}"), DATA, bytes));
     }
     let scripts = ["postinst", "prerm", "postrm"];
     let scripts = scripts.map(|name| Ok(deb::script(name, text(source, &format!("dist/debian/{name}"))?)));
@@ -173,12 +209,15 @@ fn maintainer(source: &Source) -> Outcome<String> {
     Ok(line.split("  ").next().unwrap_or(line).to_owned())
 }
 
-/// Writes the bill of materials. A crate that several targets have is taken from the first.
-fn bill(source: &Source, out: &Path) -> Outcome<()> {
-    let words = ["--filter-platform", TARGETS[0].triple, "--features"];
+/// The packages of the program, for the first target; both targets have the same ones.
+fn metadata() -> Outcome<Value> {
     let features: Vec<String> = FEATURES.split(',').map(|name| format!("ffwd/{name}")).collect();
-    let metadata = build::metadata(&[words[0], words[1], words[2], &features.join(",")])?;
-    let document = sbom::document(&metadata, "ffwd")?;
+    build::metadata(&["--filter-platform", TARGETS[0].triple, "--features", &features.join(",")])
+}
+
+/// Writes the bill of materials.
+fn bill(source: &Source, metadata: &Value, out: &Path) -> Outcome<()> {
+    let document = sbom::document(metadata, "ffwd")?;
     fs::write(out.join(format!("ffwd-{}.cdx.json", source.version)), serde_json::to_vec_pretty(&document)?)?;
     Ok(())
 }
@@ -198,21 +237,25 @@ mod tests {
         names.iter().map(|name| ((*name).to_owned(), name.as_bytes().to_vec())).collect()
     }
 
+    fn documents() -> Documents {
+        let man = named(&["ffwd.1", "ffwd-sync.1"]);
+        Documents { man, completions: named(&["ffwd.bash", "_ffwd", "ffwd.fish"]), licences: b"licences".to_vec() }
+    }
+
     #[test]
     fn archive_has_program_manuals_and_licences() {
-        let man = named(&["ffwd.1", "ffwd-sync.1"]);
-        let files = archive_files(&source(), "ffwd-0.1.0-x", b"program", &man, &named(&["ffwd.bash"])).unwrap();
+        let files = archive_files(&source(), "ffwd-0.1.0-x", b"program", &documents()).unwrap();
         let packed = tar(files, Root::Bare, 7).unwrap();
         let paths: Vec<String> = entries(&packed).into_iter().map(|(path, _, _)| path).collect();
-        for want in ["ffwd", "man/ffwd-sync.1", "completions/ffwd.bash", "LICENSE-MIT", "ffwd.service"] {
+        let program = ["ffwd", "man/ffwd-sync.1", "completions/_ffwd", "ffwd.service", "docs/limitations.md"];
+        for want in program.into_iter().chain(["LICENSE-MIT", THIRD_PARTY]) {
             assert!(paths.contains(&format!("ffwd-0.1.0-x/{want}")), "{want}: {paths:?}");
         }
     }
 
     #[test]
     fn package_takes_scripts_and_documents_of_the_source() {
-        let shells = named(&["ffwd.bash", "_ffwd", "ffwd.fish"]);
-        let made = || package(&source(), TARGETS[0], b"program", &named(&["ffwd.1"]), &shells).unwrap();
+        let made = || package(&source(), TARGETS[0], b"program", &documents()).unwrap();
         assert_eq!(made(), made(), "the same bytes again");
         let mail = maintainer(&source()).unwrap();
         assert!(mail.contains('<') && mail.ends_with('>') && !mail.contains("localhost"), "{mail}");
@@ -230,7 +273,7 @@ mod tests {
     fn bill_is_that_of_the_program() {
         let dir = tempfile::tempdir().unwrap();
         let source = source();
-        bill(&source, dir.path()).unwrap();
+        bill(&source, &metadata().unwrap(), dir.path()).unwrap();
         let text = fs::read_to_string(dir.path().join(format!("ffwd-{}.cdx.json", source.version))).unwrap();
         for name in ["\"clap\"", "\"parquet\"", "\"ffwd-node\"", "\"mimalloc\""] {
             assert!(text.contains(name), "{name}");

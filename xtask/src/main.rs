@@ -6,6 +6,7 @@ mod archive;
 mod build;
 mod deb;
 mod dist;
+mod licences;
 mod oci;
 mod sbom;
 mod sums;
@@ -48,7 +49,8 @@ Targets: x86_64-unknown-linux-musl, aarch64-unknown-linux-musl. Each needs `rust
 for it (musl-tools of Debian; CC_aarch64_unknown_linux_musl names another one).
 
 Artifacts, in --out:
-  ffwd-VERSION-TARGET.tar.gz   static program, man pages, completions, licences, systemd unit
+  ffwd-VERSION-TARGET.tar.gz   static program, man pages, completions, documentation, licences of all crates,
+                               systemd unit
   ffwd_VERSION-1_ARCH.deb      Debian package (amd64, arm64)
   ffwd-VERSION-oci/            OCI image layout with an image for each target
   ffwd-VERSION.cdx.json        SBOM (CycloneDX) of the crates that are compiled in

@@ -5,13 +5,15 @@
 //! ```
 
 use crate::Outcome;
-use crate::archive::{File, Root, gzip, tar};
+use crate::archive::{File, PROGRAM, Root, gzip, tar};
 use crate::sums::sha256;
 use serde_json::{Value, json};
 use std::path::Path;
 
 /// User and group of the program in the image. Not root.
-const USER: &str = "1000:1000";
+const USER: u64 = 1000;
+/// Directories that the user may write to: the data directory, and room for temporary files.
+const WRITABLE: [&str; 2] = ["data", "tmp"];
 
 /// The image of one architecture.
 pub(crate) struct Image {
@@ -37,7 +39,8 @@ pub(crate) fn write(dir: &Path, images: Vec<Image>, about: &About<'_>) -> Outcom
     let blobs = dir.join("blobs/sha256");
     std::fs::create_dir_all(&blobs)?;
     let mut manifests = Vec::new();
-    for image in images {
+    for mut image in images {
+        image.files.extend(WRITABLE.map(|name| File::directory(name, PROGRAM, USER)));
         let layer = tar(image.files, Root::Bare, about.time)?;
         let diff = sha256(&layer);
         let layer = blob(&blobs, "application/vnd.oci.image.layer.v1.tar+gzip", &gzip(&layer)?)?;
@@ -76,12 +79,19 @@ fn config(architecture: &str, diff: &str, about: &About<'_>) -> Value {
         "architecture": architecture,
         "os": "linux",
         "config": {
-            "User": USER,
+            "User": format!("{USER}:{USER}"),
             "Entrypoint": ["/ffwd"],
             "Cmd": ["sync", "--datadir", "/data"],
             "Volumes": { "/data": {}, "/tmp": {} },
             "WorkingDir": "/data",
             "StopSignal": "SIGTERM",
+            // Docker's addition to the format, in nanoseconds. Other programs ignore it.
+            "Healthcheck": {
+                "Test": ["CMD", "/ffwd", "info", "--datadir", "/data", "--json"],
+                "Interval": 60_000_000_000_u64,
+                "Timeout": 30_000_000_000_u64,
+                "StartPeriod": 60_000_000_000_u64,
+            },
             "Labels": {
                 "org.opencontainers.image.title": "ffwd",
                 "org.opencontainers.image.version": about.version,
@@ -107,7 +117,6 @@ fn text(value: &Value) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::archive::PROGRAM;
     use std::fs;
 
     fn image(architecture: &'static str) -> Image {
@@ -138,12 +147,17 @@ mod tests {
             assert_eq!(manifest["platform"]["architecture"], architecture);
             let manifest = read(&of(manifest));
             let config = read(&of(&manifest["config"]));
-            assert_eq!((&config["architecture"], &config["config"]["User"]), (&json!(architecture), &json!(USER)));
+            assert_eq!(
+                (&config["architecture"], &config["config"]["User"]),
+                (&json!(architecture), &json!("1000:1000"))
+            );
             let layer = fs::read(of(&manifest["layers"][0])).unwrap();
             let mut tar = Vec::new();
             std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&layer[..]), &mut tar).unwrap();
             assert_eq!(config["rootfs"]["diff_ids"][0], format!("sha256:{}", sha256(&tar)), "of the unpacked layer");
-            assert_eq!(crate::archive::tests::entries(&tar), [("ffwd".to_owned(), 0o755, architecture.into())]);
+            let directory = |name: &str| (name.to_owned(), 0o755, Vec::new());
+            let want = [directory("data/"), ("ffwd".to_owned(), 0o755, architecture.into()), directory("tmp/")];
+            assert_eq!(crate::archive::tests::entries(&tar), want);
         }
     }
 }

@@ -10,6 +10,24 @@ use std::collections::{BTreeMap, BTreeSet};
 ///
 /// The output of cargo has an unexpected form.
 pub(crate) fn document(metadata: &Value, program: &str) -> Outcome<Value> {
+    let (root, below) = compiled(metadata, program)?;
+    let mut components: Vec<Value> = below.iter().map(|package| component(package, "library")).collect();
+    components.sort_by_key(|component| component["bom-ref"].to_string());
+    Ok(json!({
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": { "component": component(root, "application") },
+        "components": components,
+    }))
+}
+
+/// The program's package, and all packages that are compiled into it.
+///
+/// # Errors
+///
+/// The output of cargo has an unexpected form.
+pub(crate) fn compiled<'a>(metadata: &'a Value, program: &str) -> Outcome<(&'a Value, Vec<&'a Value>)> {
     let wrong = || "cargo metadata printed another form than was expected";
     let packages: BTreeMap<&str, &Value> =
         array(&metadata["packages"]).iter().filter_map(|package| Some((package["id"].as_str()?, package))).collect();
@@ -27,16 +45,7 @@ pub(crate) fn document(metadata: &Value, program: &str) -> Outcome<Value> {
             }
         }
     }
-    let mut components: Vec<Value> =
-        seen.iter().filter(|id| *id != root).map(|id| component(packages[id], "library")).collect();
-    components.sort_by_key(|component| component["bom-ref"].to_string());
-    Ok(json!({
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.5",
-        "version": 1,
-        "metadata": { "component": component(packages[root], "application") },
-        "components": components,
-    }))
+    Ok((packages[root], seen.iter().filter(|id| *id != root).map(|id| packages[id]).collect()))
 }
 
 fn array(value: &Value) -> &[Value] {

@@ -130,7 +130,7 @@ fn whole_set(coins: &[&CoinsRecord]) -> Result<(), Refusal> {
             return Err(refusal(format!("the coins {next:04x} to {:04x} are missing: {advice}", from - 1), &[]));
         }
         if from < next {
-            return Err(refusal(format!("the coins from {from:04x} on are there twice"), &[]));
+            return Err(refusal(format!("the coins from {from:04x} on are in two records"), &[]));
         }
         next = u32::from(record.keys_to) + 1;
         if (record.height, &record.best) != (first.height, &first.best) {
@@ -158,7 +158,7 @@ fn whole_chain(blocks: &[&BlocksRecord], coins: &CoinsRecord) -> Result<(), Refu
         if let Some(last) = last {
             let before = (last.from, last.to);
             if before == range {
-                return Err(refusal(format!("{here} are there twice"), &[range]));
+                return Err(refusal(format!("{here} are in two records"), &[range]));
             }
             if record.from < next {
                 let why = format!("{} and {here} overlap", blocks_text(last.from, last.to));
@@ -227,7 +227,7 @@ fn one_context(blocks: &[&BlocksRecord]) -> Result<(), Refusal> {
     }
     let range = (taken.from, taken.to);
     let why = format!(
-        "{} took it for granted that the chain has the block of BIP34 that Core knows, and it has not: their plan was of another chain",
+        "{} assumed that the chain has the BIP34 block that Core knows, but it does not: their plan was of another chain",
         blocks_text(range.0, range.1)
     );
     Err(refusal(why, &[range]))
@@ -376,7 +376,7 @@ mod tests {
             ("missing", |all| drop(all.remove(1)), "blocks 10 to 19 are missing", &[(10, 19)]),
             ("first missing", |all| drop(all.remove(0)), "blocks 0 to 9 are missing", &[(0, 9)]),
             ("last missing", |all| drop(all.remove(3)), "blocks 30 to 39 are missing", &[(30, 39)]),
-            ("twice", |all| all.push(all[1].clone()), "blocks 10 to 19 are there twice", &[(10, 19)]),
+            ("twice", |all| all.push(all[1].clone()), "blocks 10 to 19 are in two records", &[(10, 19)]),
             (
                 "overlap",
                 |all| blocks_of(&mut all[1]).to = 25,
@@ -413,7 +413,7 @@ mod tests {
             (
                 "a block of BIP34 that is not there",
                 |all| blocks_of(&mut all[3]).bip34 = true,
-                "took it for granted",
+                "assumed that the chain has the BIP34 block",
                 &[(30, 39)],
             ),
             (
@@ -430,13 +430,13 @@ mod tests {
                     (blocks_of(&mut all[0]).first, blocks_of(&mut all[3]).to) = (genesis, 30_000);
                     blocks_of(&mut all[1]).bip34 = true;
                 },
-                "took it for granted",
+                "assumed that the chain has the BIP34 block",
                 &[(10, 19)],
             ),
             ("no coins", |all| drop(all.pop()), "no record of the coins", &[]),
             ("half of the coins", |all| coins_of(&mut all[4]).keys_to = 0x7fff, "coins 8000 to ffff are missing", &[]),
             ("the other half", |all| coins_of(&mut all[4]).keys_from = 2, "coins 0000 to 0001 are missing", &[]),
-            ("coins twice", |all| all.push(all[4].clone()), "from 0000 on are there twice", &[]),
+            ("coins twice", |all| all.push(all[4].clone()), "from 0000 on are in two records", &[]),
             (
                 "coins of another block",
                 |all| coins_of(&mut all[4]).best = "55".repeat(32),

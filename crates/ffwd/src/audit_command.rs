@@ -166,7 +166,7 @@ fn record_lines(record: &Record) -> String {
 
 fn blocks_lines(record: &BlocksRecord) -> String {
     [
-        format!("blocks {} to {} of {} hold, every script verified", record.from, record.to, record.chain),
+        format!("blocks {} to {} of {} are valid, every script verified", record.from, record.to, record.chain),
         row("last block", &record.last),
         row("transactions", human::count(record.transactions)),
         row("coins made", human::count(record.made_coins)),
@@ -259,7 +259,10 @@ fn verdict_json(verdict: &Verdict) -> String {
 
 fn verdict_lines(verdict: &Verdict) -> String {
     let mut lines = vec![
-        format!("{} holds from the genesis block to height {}, block {}", verdict.chain, verdict.height, verdict.best),
+        format!(
+            "{} is valid from the genesis block to height {}, block {}",
+            verdict.chain, verdict.height, verdict.best
+        ),
         row("ranges", human::count(verdict.parts.0 as u64)),
         row("transactions", human::count(verdict.transactions)),
         row("inputs", format!("{}, every script verified", human::count(verdict.inputs))),

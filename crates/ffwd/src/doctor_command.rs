@@ -151,11 +151,11 @@ fn lines(found: &Examination, depth: Depth) -> String {
         lines.push(format!("and {} more findings", human::count(found.left_off)));
     }
     if let Some(program) = &found.in_use {
-        lines.push(format!("in use by {program}: what it is writing was not looked at"));
+        lines.push(format!("in use by {program}: files that it is writing were not checked"));
     }
     if found.findings.is_empty() {
         let more = if depth == Depth::Quick { "; --deep reads every byte" } else { "" };
-        lines.push(format!("nothing is wrong as far as was looked{more}"));
+        lines.push(format!("no defect in what was checked{more}"));
     }
     lines.join("\n")
 }
@@ -211,7 +211,7 @@ mod tests {
     fn a_healthy_directory_is_said_to_be_so() {
         let none = Examination::default();
         assert!(lines(&none, Depth::Quick).contains("--deep"));
-        assert_eq!(lines(&none, Depth::Deep), "nothing is wrong as far as was looked");
+        assert_eq!(lines(&none, Depth::Deep), "no defect in what was checked");
         let findings = vec![finding(Kind::KeyLost)];
         let some = Examination { findings, left_off: 3, in_use: Some("ffwd".into()), ..none };
         let text = lines(&some, Depth::Deep);

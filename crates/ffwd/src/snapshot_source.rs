@@ -77,7 +77,7 @@ fn of_peers(value: &str, params: &Params) -> Result<FromSnapshot, Failure> {
     let base = match value.strip_prefix("peers:") {
         Some(hash) => primitives::BlockHash::from_display(hash).ok_or_else(|| {
             Failure::Usage(format!(
-                "--snapshot {value}: what follows peers: is not the hash of a block (64 hexadecimal digits)"
+                "--snapshot {value}: expected peers:HASH, with the hash of a block (64 hexadecimal digits)"
             ))
         })?,
         None => {

@@ -46,7 +46,7 @@ fn chain(out: &mut Exposition, sight: &Sight<'_>) {
     out.family(Kind::Gauge, "ffwd_state", "1 for the state that the program is in, 0 for the others.", states);
     out.gauge("ffwd_block_height", "Height of the last connected block.", height(progress.height));
     out.gauge("ffwd_header_height", "Height of the best header.", height(progress.headers.max(progress.height)));
-    out.gauge("ffwd_target_height", "Height where the work ends, as far as is known.", height(progress.height_end));
+    out.gauge("ffwd_target_height", "Height where the work is expected to end.", height(progress.height_end));
     let presync = progress.presync.map_or(0.0, height);
     out.gauge("ffwd_presync_height", "Height that pre-synchronisation of headers has reached; 0 without.", presync);
     let is_initial = !progress.is_current && sight.state != SessionState::Serving;

@@ -25,7 +25,7 @@ pub(super) struct Coins {
     is_touched: bool,
 }
 
-/// A list of coins, of which the first ones are as they were made.
+/// A list of coins. The first ones are still those that their splits created.
 #[derive(Debug, Default)]
 struct Old {
     splits: Vec<Split>,

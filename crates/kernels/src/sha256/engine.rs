@@ -295,7 +295,7 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         self.jobs.is_empty() && self.order.len() == 0
     }
 
-    /// Hashes as many blocks as every busy lane has available.
+    /// Hashes the same number of blocks in every busy lane: the smallest number that one of them has left.
     fn step(&mut self, stages: &[Stage; N]) {
         let mut count = usize::MAX;
         let mut spare: &[u8] = &[];

@@ -81,7 +81,7 @@ pub(crate) fn say_notes(scan: &FileScan, reporter: &Reporter<'_>) {
     for note in &scan.notes {
         if note.reason == Reason::Split {
             reporter.shortfall.of_other_chain(note.records.into());
-            reporter.warn(Message::new(note.to_string(), "Nothing is to be done: Bitcoin's chain does not need it"));
+            reporter.warn(Message::new(note.to_string(), "No action is needed: Bitcoin's chain does not need it"));
             continue;
         }
         reporter.warn(Message::new(note.to_string(), RECORD_ADVICE));

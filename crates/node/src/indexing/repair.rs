@@ -36,7 +36,7 @@ impl Indexing {
             let rows = rows_in(&db, file)?;
             let why =
                 format!("The file fltr{file:05}.dat is missing or short: its {} filters are made again", rows.len());
-            reporter.warn(Message::new(why, "Nothing is to be done: the blocks have what it takes"));
+            reporter.warn(Message::new(why, "No action is needed: they are built from the blocks"));
             for (hash, row) in rows {
                 let Some(made) = make(hash, file)? else { continue };
                 if made.hash != row.hash {

@@ -98,7 +98,7 @@ impl fmt::Display for DataDirInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "chain        {}", self.chain)?;
         if let Some(remark) = &self.remark {
-            writeln!(f, "directory    not one to go on with: {remark}")?;
+            writeln!(f, "directory    wrong: {remark}")?;
             return write!(f, "next         {}", self.next_step);
         }
         writeln!(f, "coins at     height {}, block {}", self.height, self.best)?;

@@ -217,7 +217,7 @@ impl View {
         let stands = height.map_or("at no block of it".to_owned(), |height| format!("at height {height}"));
         let name = db.kind().name();
         let tip = self.tip.height;
-        let why = format!("{name} stands {stands}, the chain at height {tip}");
+        let why = format!("{name} is {stands}, the chain at height {tip}");
         Err(Fault::refused(why, format!("Run ffwd index --only {name}")))
     }
 

@@ -56,7 +56,7 @@ pub(super) fn run(options: &Options, pruned: Pruned, events: Events<'_>) -> Resu
         }
         let begun = reporter.with_room(|| store::reindex::begin(&host, &layout, &headers))?;
         if begun.was_damaged {
-            reporter.warn(Message::new("The old block index was damaged and is replaced", "Nothing is to be done"));
+            reporter.warn(Message::new("The old block index was damaged and is replaced", "No action is needed"));
         }
         if begun.removed_snapshot {
             reporter.note("A chainstate from a snapshot was removed: rebuilding it from the blocks");

@@ -108,7 +108,7 @@ impl Before {
         let Locked { disk, layout, .. } = locked;
         reporter.warn(Message::new(
             "The data directory is pruned: -reindex removes its blocks, and downloads the chain again",
-            "Nothing is to be done",
+            "No action is needed",
         ));
         let numbers = locked.files.numbers()?.there;
         prune::remove_files(&**disk, layout, &numbers, reporter)?;
@@ -289,7 +289,7 @@ fn readable<T>(read: store::Result<T>, reporter: &Reporter<'_>) -> Result<Option
     match read {
         Ok(read) => Ok(Some(read)),
         Err(why) if matches!(why.kind(), FaultKind::Damaged | FaultKind::Refused | FaultKind::OtherForm) => {
-            reporter.warn(Message::new(why.what(), "Nothing is to be done: it is rebuilt"));
+            reporter.warn(Message::new(why.what(), "No action is needed: it is rebuilt"));
             Ok(None)
         }
         Err(why) => Err(why.into()),

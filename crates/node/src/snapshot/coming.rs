@@ -130,7 +130,7 @@ fn tries(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
         say_notes(&mut *wanted.given.stream.lock(), reporter);
         match again {
             Some(how) => {
-                let advice = "Nothing is to be done: the bytes of the other mirror are checked in the same way";
+                let advice = "No action is needed: the bytes of the other mirror are checked in the same way";
                 reporter.warn(Message::new(format!("{FAILED}{why}. {how}"), advice));
             }
             None => return Err(Fault::refused(format!("{FAILED}{why}. ({})", wanted.given.name), super::LOAD_ADVICE)),

@@ -211,7 +211,7 @@ impl RunReader {
             self.head = None;
             return Ok(());
         }
-        let broken = || Fault::internal("a run of changes is not as it was written");
+        let broken = || Fault::internal("a temporary file of changes differs from what was written");
         let len = usize::from(self.bytes(1)?[0]);
         let mut start = [0; RECORD_BYTES_MAX];
         let start = start.get_mut(..len + 8).ok_or_else(broken)?;

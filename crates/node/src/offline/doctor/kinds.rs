@@ -182,7 +182,7 @@ impl Kind {
             Kind::NotMounted => texts(
                 "not-mounted",
                 "the drive of the data directory is not mounted",
-                "The chain is on that drive, and nothing is wrong with it as far as is known",
+                "The chain is on that drive, and no defect of it is known",
                 "mount {other}",
             ),
             Kind::DirectoryMissing => texts(
@@ -256,7 +256,7 @@ impl Kind {
             Kind::KeyLost => texts(
                 "key-lost",
                 "xor.dat is missing, and the block files are obfuscated",
-                "bitcoind cannot read any block. The files give the key away",
+                "bitcoind cannot read any block. The key can be computed from the files",
                 "ffwd repair {at}",
             ),
             Kind::KeyUnusable => texts(
@@ -274,13 +274,13 @@ impl Kind {
             Kind::BlockFileCut => texts(
                 "block-file-cut",
                 "a block file is cut short",
-                "Blocks at its end cannot be read. They alone are fetched again",
+                "Blocks at its end cannot be read. Only they are fetched again",
                 "ffwd repair {at}",
             ),
             Kind::BlockFileEmpty => texts(
                 "block-file-empty",
                 "a block file has only zeros",
-                "Its blocks cannot be read. They alone are fetched again",
+                "Its blocks cannot be read. Only they are fetched again",
                 "ffwd repair {at}",
             ),
             Kind::BlockFilePlain => texts(
@@ -304,7 +304,7 @@ impl Kind {
             Kind::BlockFileReplaced => texts(
                 "block-file-replaced",
                 "a block file does not hold the blocks that it should",
-                "Its blocks cannot be read. They alone are fetched again",
+                "Its blocks cannot be read. Only they are fetched again",
                 "ffwd repair {at}",
             ),
             _ => return None,
@@ -390,7 +390,7 @@ impl Kind {
             Kind::ShutOut => texts(
                 "shut-out",
                 "a block is marked invalid, and the best known chain descends from it",
-                "The node follows a chain with less work. The block is judged again, and the mark goes where it is valid",
+                "The node follows a chain with less work. The block is judged again; if it is valid, the mark is removed",
                 "ffwd repair {at}",
             ),
             Kind::MarkedLater => texts(

@@ -29,7 +29,7 @@ impl Look<'_> {
         let above = tree.height(end).blocks_above(tree.height(tip));
         let mut what = format!("block {hash} at height {height} is marked; the chain on it is {above} blocks longer");
         if self.options.params.chain == Chain::Main && height >= BIP110_HEIGHT {
-            what.push_str("; a node with the rules of BIP 110 marks blocks so from height 961632 on");
+            what.push_str("; a node with the rules of BIP 110 marks such blocks from height 961632 on");
         }
         let blocks = tree.height(tip).blocks_above(height) + tree.height(end).blocks_above(height);
         let path = self.layout.index_dir();

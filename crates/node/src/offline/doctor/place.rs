@@ -167,7 +167,7 @@ impl Look<'_> {
         let key = match xor::find_key(&*disk, &dir, &network) {
             Ok(BlocksKey { key, origin: Origin::WorkedOut(file) }) => {
                 let key_text = primitives::hex::encode(&key);
-                let what = format!("{} gives the key {key_text} away", file.display());
+                let what = format!("{} shows that the key is {key_text}", file.display());
                 self.find(Kind::KeyLost, &path, At::ALL, what, ADVICE_SECONDS);
                 key
             }

@@ -246,26 +246,26 @@ fn heading(section: Section) -> (&'static str, &'static str) {
         ),
         Section::Rebuild => (
             "A data directory that needs a rebuild",
-            "Exit code 1. What to do: run `ffwd reindex`; where only the coins are concerned, `ffwd reindex --chainstate-only`.",
+            "Exit code 1. What to do: run `ffwd reindex`; if only the coins are damaged, `ffwd reindex --chainstate-only`.",
         ),
         Section::Internal => (
             "Faults of the machine or of ffwd",
-            "Exit code 1. Nothing was marked, and what was committed stands. What to do: start again; if it comes back, test the \
+            "Exit code 1. No block was marked, and committed data is kept. What to do: start again; if the fault repeats, test the \
              memory of the machine and report it with the log.",
         ),
         Section::Verdict => (
             "Blocks that are refused",
-            "The reasons are Core's, and the line names block and height. What to do: nothing where other nodes refuse the block too. \
-             Where bitcoind takes it, test the memory of the machine, run `ffwd reindex`, and report it.",
+            "The reasons are Core's, and the line names block and height. If other nodes refuse the block too, no action \
+             is needed. If bitcoind accepts it, test the memory of the machine, run `ffwd reindex`, and report it.",
         ),
     }
 }
 
 fn written(rows: &BTreeMap<Section, BTreeSet<(String, String)>>) -> String {
     let mut page = "# Messages\n\n\
-        All messages that ask a user for something, with what to do.\n\
-        This page is made from the code: `UPDATE_MESSAGES=1 cargo test -p testkit messages` writes it, and a test fails where it is not what the code says.\n\
-        `{..}` stands for what the message fills in. `ffwd help exit-codes` explains the exit codes.\n"
+        All messages that ask a user for an action, and what to do.\n\
+        This page is made from the code: `UPDATE_MESSAGES=1 cargo test -p testkit messages` writes it, and a test fails if it differs from the code.\n\
+        `{..}` stands for a value. `ffwd help exit-codes` explains the exit codes.\n"
         .to_owned();
     let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ").replace('`', "'");
     for (section, rows) in rows {
