@@ -102,7 +102,7 @@ mod tests {
     /// The standard library's SipHash-2-4, old but there, is another implementation.
     #[test]
     #[allow(deprecated)]
-    fn any_length_is_the_standard_librarys() {
+    fn every_length_agrees_with_the_standard_library() {
         let bytes: Vec<u8> = (0..100).map(|byte: u8| byte.wrapping_mul(7)).collect();
         for count in 0..bytes.len() {
             let mut theirs = std::hash::SipHasher::new_with_keys(KEY[0], KEY[1]);

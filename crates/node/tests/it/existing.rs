@@ -36,7 +36,7 @@ fn files(disk: &SimDisk, dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 /// The first transaction's coins are spent in the same block; on the other branch they never were.
 #[test]
-fn replay_across_a_fork_gives_the_new_branchs_coins() {
+fn replay_across_a_fork_gives_the_coins_of_the_new_branch() {
     let blocks = chain(BLOCKS);
     let height = BLOCKS + 1;
     let coin_of = |height: u32| (id(&blocks[height as usize][81..]), subsidy(height));
