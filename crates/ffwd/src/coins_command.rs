@@ -63,7 +63,7 @@ fn file_info(given: &CoinsInfo, file: &Path) -> Result<ExitCode, Failure> {
     let known = match info.is_known {
         Some(true) => "yes: Core knows this UTXO set",
         Some(false) => "no: Core knows another UTXO set of this block",
-        None => "not to Core, or not hashed",
+        None => "no: not a snapshot that Core knows, or not hashed",
     };
     let lines = output::set_lines(chain, &info.set);
     output::print(&format!("{lines}\n{}\n{}", row("file", human::bytes(info.bytes)), row("known", known)));

@@ -420,7 +420,7 @@ fn stats_rows(set: &SetInfo) -> Vec<String> {
         |bytes: usize| lengths.iter().filter(|(length, _)| *length <= bytes).map(|(_, coins)| coins).sum::<u64>();
     let small = up_to(28);
     let middle = up_to(36);
-    rows.push(row("script lengths", "the most frequent ones, in bytes"));
+    rows.push(row("lengths", "of scripts in bytes, the most frequent ones"));
     rows.push(line("up to 28", small, String::new()));
     rows.push(line("up to 36", middle, String::new()));
     lengths.sort_by_key(|(length, coins)| (std::cmp::Reverse(*coins), *length));

@@ -71,7 +71,7 @@ fn coins_commands_write_load_and_compare() {
     let other = run(&whole, "coins info @/../out --chain main");
     assert!(other.code == Some(1) && other.err.contains("a snapshot of regtest, not of main"), "{other:?}");
     let text = run(&whole, "coins info @/../out --chain regtest").out;
-    assert!(text.contains("Core knows this UTXO set") && text.contains("script lengths"), "{text}");
+    assert!(text.contains("Core knows this UTXO set") && text.contains("lengths       of scripts"), "{text}");
     run(&whole, &format!("coins dump @/../tip {ON}")).good();
     let diff = run(&whole, "coins diff @/../out @/../tip").out;
     assert_eq!(diff.lines().filter(|line| line.starts_with(['+', '-'])).count(), diff.lines().count() - 1, "{diff}");
