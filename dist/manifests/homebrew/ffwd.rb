@@ -25,6 +25,6 @@ class Ffwd < Formula
   end
 
   test do
-    system bin / "ffwd", "demo", "--blocks", "1"
+    system bin/"ffwd", "demo", "--blocks", "1"
   end
 end
