@@ -229,10 +229,7 @@ impl fmt::Display for Reason {
             Reason::SendTimeout(time) => write!(f, "took no bytes for {} s", time.as_secs()),
             Reason::TakesLeast { bytes, time } => {
                 let time = time.as_secs();
-                write!(
-                    f,
-                    "took only {bytes} bytes in {time} s, fewer than any other peer, while memory for answers is short"
-                )
+                write!(f, "took {bytes} bytes in {time} s, the least of all peers, as memory for answers is short")
             }
             Reason::SelfConnection => write!(f, "connected to ourselves"),
             Reason::ObsoleteVersion(version) => write!(f, "obsolete protocol version {version}"),
@@ -266,9 +263,7 @@ impl fmt::Display for Reason {
             }
             Reason::OfBloom(what) => write!(f, "{what} received, and bloom filters are not offered"),
             Reason::Feature => write!(f, "its feature message is not well-formed"),
-            Reason::FeatureVersion(version) => {
-                write!(f, "feature message, which protocol version {version} does not have")
-            }
+            Reason::FeatureVersion(version) => write!(f, "feature message, unknown in version {version}"),
             Reason::Unfinished(bytes) => {
                 write!(f, "{bytes} bytes of an unfinished message while memory for them is short")
             }

@@ -9,6 +9,8 @@ pub fn ahead_s(unix: u64) -> i32 {
     unsafe extern "C" {
         fn tzset();
     }
+    // For musl, libc marks the type as deprecated: a later version of it has 64 bits on every processor.
+    #[cfg_attr(target_env = "musl", allow(deprecated))]
     let Ok(time) = libc::time_t::try_from(unix) else { return 0 };
     // SAFETY: it takes nothing. It reads the environment, which no thread of this program changes.
     unsafe { tzset() };
