@@ -86,7 +86,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("maxmempool", Number, Options, TRANSACTIONS),
     #[cfg(feature = "regtest-tools")]
     o("mempoolexpiry", Number, Options, Used)
-        .line(Server, "HOURS", || clap::value_parser!(u32).into(), "Time after which transactions leave the mempool [default: 336]").hidden(),
+        .line(Server, "HOURS", || clap::value_parser!(u32).into(), "Hours after which transactions leave the mempool; needs the feature regtest-tools [default: 336]").hidden(),
     #[cfg(not(feature = "regtest-tools"))]
     o("mempoolexpiry", Number, Options, TRANSACTIONS),
     o("minimumchainwork", Text, Options, Used)
@@ -346,7 +346,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("choosedatadir", Flag, Hidden, GRAPHICAL),
     #[cfg(feature = "regtest-tools")]
     o("dbcrashratio", Number, Hidden, Used)
-        .line(Common, "N", || clap::value_parser!(u32).into(), "Commit coins after each block, and end in one of N commits, as by a crash; 0: never [default: 0]").hidden(),
+        .line(Common, "N", || clap::value_parser!(u32).into(), "Commit coins after each block, and end in one of N commits, as by a crash; 0: never; needs the feature regtest-tools [default: 0]").hidden(),
     #[cfg(not(feature = "regtest-tools"))]
     o("dbcrashratio", Number, Hidden, PROGRAM),
     o("forcecompactdb", Flag, Hidden, PROGRAM),

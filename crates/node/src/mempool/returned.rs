@@ -152,24 +152,33 @@ impl Mempool {
         coin: impl Fn(&OutPoint) -> Result<Option<Vec<u8>>, E>,
     ) -> Result<Vec<Result<Arc<PoolEntry>, Refusal>>, E> {
         let mut state = lock(&self.state);
-        let mut pool = state.pool.clone();
+        let MempoolState { pool, changes, .. } = &mut *state;
+        let takes = offer == Offer::Take;
+        // Of several that are only checked, each may spend outputs of those before it: they are added to a copy.
+        let mut copy = (!takes && offered.len() > 1).then(|| pool.clone());
+        let adds = takes || copy.is_some();
+        let pool = copy.as_mut().unwrap_or(pool);
         let mut results = Vec::new();
         for bytes in offered {
-            let judged = accept::judge(bytes, Origin::Given, self.standard(), &pool, next, &coin)?;
+            let judged = accept::judge(bytes, Origin::Given, self.standard(), pool, next, &coin)?;
             let judged = judged.and_then(|entry| match pool.memory_bytes() + bytes.len() < self.bytes_max {
                 true => Ok(Arc::new(entry)),
                 false => Err(Refusal::full()),
             });
+            let is_valid = judged.is_ok();
+            if let Ok(entry) = &judged
+                && adds
+            {
+                pool.insert(entry.clone());
+            }
             results.push(judged);
-            match &results[results.len() - 1] {
-                Ok(entry) => pool.insert(entry.clone()),
-                Err(_) => break,
+            if !is_valid {
+                break;
             }
         }
-        if offer == Offer::Take {
-            state.changes += results.iter().filter(|judged| judged.is_ok()).count() as u64;
-            state.changes += self.expire(&mut pool, next.now);
-            state.pool = pool;
+        if takes {
+            *changes += results.iter().filter(|judged| judged.is_ok()).count() as u64;
+            *changes += self.expire(pool, next.now);
             self.note_whether_empty(&state);
         }
         Ok(results)
@@ -260,11 +269,11 @@ impl Mempool {
         next: &Next<'_>,
         coin: impl Fn(&OutPoint) -> Result<Option<Vec<u8>>, E>,
     ) -> Result<(), E> {
-        let (queued, old, mut pool) = {
+        let mut pool = Pool::with_deltas_of(&lock(&self.state).pool);
+        let (queued, old) = {
             let mut state = lock(&self.state);
             state.is_stale = false;
-            let pool = Pool::with_deltas_of(&state.pool);
-            (state.queue.take(), state.pool.entries().cloned().collect::<Vec<_>>(), pool)
+            (state.queue.take(), state.pool.entries().cloned().collect::<Vec<_>>())
         };
         let standard = self.standard();
         let mut come = 0;

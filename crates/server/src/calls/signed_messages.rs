@@ -42,7 +42,7 @@ pub(super) const CALLS: &[Call] = &[
     },
 ];
 
-/// Stands before each message, so that nobody signs a transaction by mistake. Source: Core's `MESSAGE_MAGIC`.
+/// Prefix of each signed text: a signature of a text is never one of a transaction. Source: Core's `MESSAGE_MAGIC`.
 const MAGIC: &str = "Bitcoin Signed Message:\n";
 /// First byte of a signature. Source: Core's `CKey::SignCompact`.
 const FIRST: u8 = 27;

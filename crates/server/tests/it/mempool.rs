@@ -270,7 +270,9 @@ fn transactions_are_refused_with_cores_codes_and_words() {
 fn fees_that_calls_change_decide_about_chunks_and_not_about_the_reward() {
     let story = Story::new();
     let say = |call: &str, params: &str| story.say(call, params);
-    let (parent, child, other) = (&*story.parent.1, &*story.child.1, &*story.other.1);
+    let parent = &*story.parent.1;
+    let child = &*story.child.1;
+    let other = &*story.other.1;
     assert_eq!(say("invalidateblock", &format!("[\"{}\"]", story.block)), "null");
     assert_eq!(say("getprioritisedtransactions", "[]"), "{}");
     let chunk =
