@@ -6,17 +6,13 @@
 
 #[path = "../../crates/ffwd/src"]
 mod program {
-    pub(crate) mod checks {
-        mod values;
-        pub(crate) use values::byte_units;
-    }
     pub(crate) mod conf;
     pub(crate) mod options;
     pub(crate) mod spelling;
 }
 use consensus::Chain;
 use program::conf::{Answers, Conf, ConfFile, OnLine};
-pub(crate) use program::{checks, conf, options, spelling};
+pub(crate) use program::{conf, options, spelling};
 use std::path::Path;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
