@@ -331,7 +331,7 @@ mod tests {
             (&["-", "-"], Err("given several times".to_owned())),
             (&["peers"], Ok(format!("peers {HIGHEST}"))),
             (&[&format!("peers:{HIGHEST}")], Ok(format!("peers {HIGHEST}"))),
-            (&["peers:abc"], Err("is not the hash of a block".to_owned())),
+            (&["peers:abc"], Err("expected peers:HASH, with the hash of a block (64 hexadecimal digits)".to_owned())),
             (&["peers", "utxo.dat"], Err("given several times".to_owned())),
         ] {
             let got = asked(values, dir.path());
