@@ -366,7 +366,7 @@ fn txindex_of_the_older_format_is_read_and_gone_on_with() {
     let find = |height: usize| jobs::tx(&options(&disk, false), spends(&blocks[height]).last().unwrap().0, &|_| ());
     assert_eq!(find(30).unwrap().block, hash_of(&blocks[30]));
     let why = find(105).unwrap_err().to_string();
-    assert!(why.contains("txindex stands at height 60, the chain at height 110"), "{why}");
+    assert!(why.contains("txindex is at height 60, the chain at height 110"), "{why}");
     let said = std::sync::Mutex::new(String::new());
     jobs::index(&options(&disk, false), &[], &|event| *said.lock().unwrap() += &format!("{event:?}\n")).unwrap();
     let said = said.into_inner().unwrap();
