@@ -15,7 +15,7 @@ use crate::flags::Flags;
 use crate::interpreter::{ecdsa_check, hash160};
 use crate::opcode::{OP_0, OP_1, OP_CHECKSIG, OP_DUP, OP_EQUALVERIFY, OP_HASH160, p2pkh, p2sh};
 use crate::sighash::{
-    Ahead, Asked, Code, Extension, Longs, Need, Precomputed, SIGHASH_DEFAULT, is_long, legacy, message, witness_v0,
+    Ahead, Code, Extension, LATER, Longs, Need, Precomputed, SIGHASH_DEFAULT, is_long, legacy, message, witness_v0,
 };
 use crate::stack::{ELEMENT_BYTES_MAX, is_true};
 
@@ -59,29 +59,10 @@ impl Hashes for Now {
     }
 }
 
-/// Placeholder for a deferred hash.
-const LATER: [u8; 32] = [0; 32];
-
 /// Computes hashes later: short messages, and long ones.
 pub(crate) struct Later<'l> {
     pub(crate) ahead: &'l mut Ahead,
     pub(crate) longs: &'l mut Longs,
-}
-
-impl Later<'_> {
-    fn long_legacy(&mut self, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u8) -> [u8; 32] {
-        match self.longs.ask(tx, input, Code::new(script_code), u32::from(hash_type), Need::Recorded) {
-            Asked::Known(hash) => hash,
-            Asked::Later => LATER,
-            Asked::Unknown(place) => {
-                let hash = Now.legacy(tx, input, script_code, hash_type);
-                if let Some(place) = place {
-                    self.longs.put(place, hash);
-                }
-                hash
-            }
-        }
-    }
 }
 
 impl Hashes for Later<'_> {
@@ -95,7 +76,10 @@ impl Hashes for Later<'_> {
     fn legacy(&mut self, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u8) -> [u8; 32] {
         match self.ahead.want_legacy(tx, input, script_code, hash_type) {
             true => LATER,
-            false if is_long(tx, script_code) => self.long_legacy(tx, input, script_code, hash_type),
+            false if is_long(tx, script_code) => {
+                let compute = || Now.legacy(tx, input, script_code, hash_type);
+                self.longs.sighash(tx, input, Code::new(script_code), hash_type, Need::Recorded, compute)
+            }
             false => Now.legacy(tx, input, script_code, hash_type),
         }
     }

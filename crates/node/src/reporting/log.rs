@@ -134,7 +134,7 @@ impl Log {
         self.reopen_if_asked(&mut log);
         // In one write: the line is in the file as a whole, or not at all.
         let line = format!("{time} {text}\n");
-        // Where blocks come slowly, each line is in the file when it is written.
+        // If blocks come slowly, each line is in the file at once.
         let is_due = self.last_second.swap(second, Relaxed) != second || at_once;
         let mut write = |out: &mut Out| {
             out.write_all(line.as_bytes())?;

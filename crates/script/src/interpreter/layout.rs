@@ -1,4 +1,4 @@
-//! Where the instructions of a script begin, found once for all its signature checks.
+//! The positions of a script's instructions, found once for all its signature checks.
 //!
 //! Before segwit each check takes its own signature and all CODESEPARATORs out of the script. Reading the script from the
 //! start for each, as [`super::signatures`] does with short scripts, takes longer than hashing it. A deleted push is one

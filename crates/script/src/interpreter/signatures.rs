@@ -9,8 +9,8 @@ use crate::flags::Flags;
 use crate::number;
 use crate::opcode::*;
 use crate::sighash::{
-    Asked, Cache, Code, Longs, Need, Precomputed, SIGHASH_DEFAULT, SINGLE_WITHOUT_OUTPUT, is_long, legacy_state,
-    message, with_hash_type, witness_v0_state,
+    Cache, Code, Longs, Need, Precomputed, SIGHASH_DEFAULT, SINGLE_WITHOUT_OUTPUT, is_long, legacy_state, message,
+    with_hash_type, witness_v0_state,
 };
 use crate::stack::Element;
 use std::borrow::Cow;
@@ -85,9 +85,6 @@ pub(crate) fn ecdsa_check(signature: &[u8], key: &[u8], sighash: impl FnOnce(u8)
     Some(Check::Ecdsa { signature, key: KeyBytes::new(key)?, sighash: sighash(hash_type) })
 }
 
-/// Placeholder for a hash that is computed later.
-const LATER: [u8; 32] = [0; 32];
-
 /// Computes the hash that a signature before tapscript signs, for one input.
 struct Hasher<'h, 'a> {
     tx: &'h Precomputed<'a>,
@@ -102,22 +99,11 @@ impl Hasher<'_, '_> {
     #[inline]
     fn sighash(&mut self, hash_type: u8, longs: Option<&mut Longs>, need: Need) -> [u8; 32] {
         match longs.filter(|_| self.version == Version::Base && is_long(self.tx, self.script_code.bytes)) {
-            Some(longs) => self.long_sighash(hash_type, longs, need),
-            None => self.sighash_now(hash_type),
-        }
-    }
-
-    fn long_sighash(&mut self, hash_type: u8, longs: &mut Longs, need: Need) -> [u8; 32] {
-        match longs.ask(self.tx, self.input, self.script_code, u32::from(hash_type), need) {
-            Asked::Known(hash) => hash,
-            Asked::Later => LATER,
-            Asked::Unknown(place) => {
-                let hash = self.sighash_now(hash_type);
-                if let Some(place) = place {
-                    longs.put(place, hash);
-                }
-                hash
+            Some(longs) => {
+                let Hasher { tx, input, script_code, .. } = *self;
+                longs.sighash(tx, input, script_code, hash_type, need, || self.sighash_now(hash_type))
             }
+            None => self.sighash_now(hash_type),
         }
     }
 

@@ -321,7 +321,7 @@ fn put_outputs(writer: &mut impl Sink, tx: &Precomputed<'_>, signed: usize, outp
     }
 }
 
-/// What the messages of a transaction share, and saved states of the hash.
+/// The bytes that the messages of a transaction share, and saved states of the hash.
 #[derive(Debug)]
 pub(crate) struct Blanks {
     /// Version and number of inputs, all inputs with their scripts blanked; if all outputs are signed: their number,

@@ -3,7 +3,7 @@
 //!
 //! A script that checks many signatures, each over another part of itself, is hashed as often, whole transactions at a
 //! time. While scripts run on the assumption that every check holds, nothing needs the hashes: the messages are
-//! collected ([`Longs::ask`]), and hashed in lanes ([`Longs::settle`]). An input that must run again finds its hashes
+//! collected ([`Longs::sighash`]), and hashed in lanes ([`Longs::settle`]). An input that must run again finds its hashes
 //! here.
 //!
 //! Absent on purpose: short messages ([`super::Ahead`]); messages after segwit, none of which contains a transaction.
@@ -13,11 +13,14 @@ use super::{Code, Precomputed, legacy};
 use kernels::Kernels;
 use kernels::sha256::Pieces;
 
-/// How many of an input's last messages are compared with a new one: at most as many as Core keeps
-/// (`SigHashCache`). Another message that comes again is hashed again.
+/// Placeholder for a hash that is computed later.
+pub(crate) const LATER: [u8; 32] = [0; 32];
+
+/// The most messages of an input, from the last one back, that are compared with a new one: as many as Core keeps
+/// (`SigHashCache`). A repeated message before these is hashed again.
 const COMPARED_MAX: usize = 6;
 
-/// What is done with a message that was not seen before.
+/// The treatment of a message that was not seen before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Mode {
     /// Its hash is computed at once, by the caller, and kept.
@@ -31,7 +34,7 @@ enum Mode {
 
 /// The hash of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Asked {
+enum Asked {
     /// This.
     Known([u8; 32]),
     /// Computed later, for the check that is recorded next.
@@ -113,15 +116,31 @@ impl Longs {
         self.bytes.len()
     }
 
-    /// The hash of a message, see [`super::legacy()`].
-    pub(crate) fn ask(
+    /// The hash of a message, see [`super::legacy()`]; [`LATER`] if it is computed later for the check that is recorded
+    /// next. `compute` computes a hash that is needed now and not known.
+    pub(crate) fn sighash(
         &mut self,
         tx: &Precomputed<'_>,
         input: usize,
         script_code: Code<'_>,
-        hash_type: u32,
+        hash_type: u8,
         need: Need,
-    ) -> Asked {
+        compute: impl FnOnce() -> [u8; 32],
+    ) -> [u8; 32] {
+        match self.ask(tx, input, script_code, u32::from(hash_type), need) {
+            Asked::Known(hash) => hash,
+            Asked::Later => LATER,
+            Asked::Unknown(place) => {
+                let hash = compute();
+                if let Some(place) = place {
+                    self.messages[place].hash = Some(hash);
+                }
+                hash
+            }
+        }
+    }
+
+    fn ask(&mut self, tx: &Precomputed<'_>, input: usize, script_code: Code<'_>, hash_type: u32, need: Need) -> Asked {
         let before = self.bytes.len();
         let Some(long) = Long::put(&mut self.bytes, tx, input, script_code, hash_type) else {
             return Asked::Known(legacy::SINGLE_WITHOUT_OUTPUT);
@@ -144,7 +163,7 @@ impl Longs {
             return Asked::Unknown(None);
         }
         let at = self.messages.len();
-        // Messages that differ in their hash type alone have a state in common, which the caller keeps.
+        // Messages that differ in their hash type alone share a state, which the caller keeps.
         let is_later = self.mode == Mode::Later && need == Need::Recorded && !self.has_alike(&long);
         if is_later {
             self.waiting_bytes += long.hashed_bytes();
@@ -152,11 +171,6 @@ impl Longs {
         }
         self.messages.push(Kept { owner: self.owner, long, hash: None });
         if is_later { Asked::Later } else { Asked::Unknown(Some(at)) }
-    }
-
-    /// Keeps a hash that was not known.
-    pub(crate) fn put(&mut self, at: usize, hash: [u8; 32]) {
-        self.messages[at].hash = Some(hash);
     }
 
     /// A check was recorded at this position: it gets the hash that was asked for last.

@@ -22,7 +22,7 @@ pub use taproot::{Leaf, leaf_hash, taproot};
 pub(crate) use ahead::Ahead;
 pub(crate) use cache::Cache;
 pub(crate) use legacy::{Code, SINGLE_WITHOUT_OUTPUT, is_long, state as legacy_state};
-pub(crate) use longs::{Asked, Need};
+pub(crate) use longs::{LATER, Need};
 pub(crate) use segwit::state as witness_v0_state;
 pub(crate) use taproot::{Extension, annex_hash, message, tagged};
 

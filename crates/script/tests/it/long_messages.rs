@@ -158,7 +158,8 @@ fn long_messages_give_the_verdict_of_each_input() {
     let flags = Flags::P2SH;
     let batches: [(&str, &dyn Batch); 3] =
         [("one by one", &OneByOne), ("best", &lanes::best(kernels::Kernels::AUTO)), ("lanes", &Compared)];
-    let (mut accepted, mut refused) = (0, 0);
+    let mut accepted = 0;
+    let mut refused = 0;
     for round in 0..if testkit::is_slow() { 2000 } else { 60 } {
         let (bytes, coins) = transaction(&mut rng, &keys, round % 4 == 0);
         let spent = spent(&coins);

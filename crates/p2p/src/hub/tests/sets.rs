@@ -427,7 +427,8 @@ fn requests_are_bounded_and_need_the_feature() {
     for (row, has_feature, want) in [("with", true, 1..=100), ("without", false, 0..=0)] {
         let mut world = World::with_config(Chain::having(&made), config.clone());
         let answers = Rc::new(Cell::new(0_usize));
-        let (count, way) = (Rc::clone(&answers), if has_feature { Way::Good } else { Way::NoFeature });
+        let count = Rc::clone(&answers);
+        let way = if has_feature { Way::Good } else { Way::NoFeature };
         let bend = move |server: &mut Server, message: &Message, _: Now| {
             match message {
                 Message::Version(version) => {
