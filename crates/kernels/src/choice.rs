@@ -144,6 +144,17 @@ impl Kernels {
         self.sha256().pairs(pairs, out);
     }
 
+    /// SHA-256 of messages that begin with the blocks of `start` and go on with 64 bytes: one level of many trees of
+    /// hashes with a tag.
+    ///
+    /// # Panics
+    ///
+    /// If the lengths of `pairs` and `out` differ.
+    pub fn sha256_64_after(self, start: Midstate, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
+        assert_eq!(pairs.len(), out.len(), "a place for each pair");
+        self.sha256().pairs_after(start, pairs, out);
+    }
+
     /// Double SHA-256 of each block header.
     ///
     /// # Panics

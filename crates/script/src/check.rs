@@ -5,6 +5,7 @@
 //!
 //! Absent on purpose: hashing and encodings. The inputs here are already parsed, reduced and normalised.
 
+use crate::commitment::Commitment;
 use crate::sighash::Longs;
 use kernels::Kernels;
 use secp256k1::{Parity, PublicKey, Scalar, XOnlyPublicKey, ecdsa, schnorr};
@@ -87,15 +88,11 @@ impl Check {
 }
 
 impl Check {
-    /// Sets the hash that a signature signs, which was computed later than the rest.
-    ///
-    /// # Panics
-    ///
-    /// If the check is a tweak, which signs nothing.
-    pub(crate) fn set_sighash(&mut self, hash: [u8; 32]) {
+    /// Sets the hash that was computed later than the rest: the one that a signature signs, or a tweak.
+    pub(crate) fn set_hash(&mut self, hash: [u8; 32]) {
         match self {
             Check::Ecdsa { sighash, .. } | Check::Schnorr { sighash, .. } => *sighash = hash,
-            Check::Tweak { .. } => unreachable!("a tweak signs nothing"),
+            Check::Tweak { tweak, .. } => *tweak = hash,
         }
     }
 }
@@ -149,6 +146,11 @@ pub trait Checker {
     /// Whether `check` holds; the script needs the answer to continue.
     fn holds_now(&mut self, check: Check) -> bool {
         check.holds()
+    }
+
+    /// Whether a taproot output commits to a leaf; a checker that defers it returns `true`.
+    fn commits(&mut self, commitment: &Commitment<'_>) -> bool {
+        self.holds(commitment.check())
     }
 
     /// The long messages of the input that runs, if they are kept.

@@ -3,12 +3,14 @@
 //! A script is valid if it succeeded under that assumption and all its recorded checks hold. Otherwise it runs again
 //! with immediate checks, and that run gives the verdict and the error.
 //!
-//! [`verify_all`] does this for a list of inputs; if the batch supports it, the hashes of the commonest inputs and of
-//! large transactions are deferred too. A long message is hashed once, even if its input runs again. An engine that fills batches across blocks does it in steps: [`Deferred::run`] each input, keep the
-//! [`Recorded`] of those that are not settled, let a [`Batch`] decide [`Deferred::checks`], call [`Deferred::hold`] for
-//! each, and run those that do not hold again with [`Immediate`].
+//! [`verify_all`] does this for a list of inputs; if the batch supports it, the hashes of the commonest inputs, of large
+//! transactions and of taproot trees are deferred too. A long message is hashed once, even if its input runs again. An
+//! engine that fills batches across blocks does it in steps: [`Deferred::run`] each input, keep the [`Recorded`] of those
+//! that are not settled, let a [`Batch`] decide [`Deferred::checks`], call [`Deferred::hold`] for each, and run those
+//! that do not hold again with [`Immediate`].
 
 use crate::check::{Batch, Check, Checker, Immediate, Pairs};
+use crate::commitment::{Commitment, Trees};
 use crate::error::ScriptError;
 use crate::flags::Flags;
 use crate::sighash::{Ahead, Longs, Precomputed};
@@ -27,6 +29,9 @@ pub struct Deferred {
     longs: Longs,
     /// Whether long messages are kept: only for [`verify_all`], which settles them.
     keeps_longs: bool,
+    trees: Trees,
+    /// Whether paths of taproot trees are kept: the same, if the batch takes hashes.
+    keeps_trees: bool,
 }
 
 /// The pairs of one CHECKMULTISIG: for each signature, the first one first, the keys that it may match, in order.
@@ -120,13 +125,13 @@ impl Deferred {
     pub fn clear(&mut self) {
         self.truncate(0, 0);
         self.ahead.clear();
-        self.keeps_longs = false;
+        (self.keeps_longs, self.keeps_trees) = (false, false);
     }
 
     /// Whether as much waits as memory or time allow.
     fn is_full(&self) -> bool {
         self.checks.len() >= CHECKS_MAX
-            || self.ahead.bytes() + self.longs.bytes() >= MESSAGE_BYTES_MAX
+            || self.ahead.bytes() + self.longs.bytes() + self.trees.bytes() >= MESSAGE_BYTES_MAX
             || self.longs.waiting_bytes() >= HASHED_BYTES_MAX
     }
 
@@ -134,6 +139,7 @@ impl Deferred {
         self.checks.truncate(checks);
         self.groups.truncate(groups);
         self.longs.removed(checks);
+        self.trees.removed(checks);
     }
 
     /// Runs an input and records its checks. If it fails on the assumption that they hold, it runs again at once with
@@ -190,8 +196,9 @@ impl Deferred {
     fn hash(&mut self, kernels: Kernels, waiting: &[Waiting<'_>]) -> Vec<usize> {
         self.longs.settle(kernels, |owner| waiting[owner].tx);
         let checks = &mut self.checks;
-        self.longs.settled().for_each(|(check, hash)| checks[check].set_sighash(hash));
-        let wrong = self.ahead.settle(kernels, |check, hash| checks[check].set_sighash(hash));
+        self.longs.settled().for_each(|(check, hash)| checks[check].set_hash(hash));
+        self.trees.settle(kernels, |check, tweak| checks[check].set_hash(tweak));
+        let wrong = self.ahead.settle(kernels, |check, hash| checks[check].set_hash(hash));
         self.ahead.clear();
         wrong
     }
@@ -221,6 +228,12 @@ impl Checker for Deferred {
     fn holds(&mut self, check: Check) -> bool {
         self.record(check);
         true
+    }
+
+    fn commits(&mut self, commitment: &Commitment<'_>) -> bool {
+        let place = self.checks.len();
+        let check = if self.keeps_trees { self.trees.put(place, commitment) } else { commitment.check() };
+        self.holds(check)
     }
 
     #[inline]
@@ -292,9 +305,9 @@ pub fn verify_all<'t>(
 ) -> Result<(), (usize, ScriptError)> {
     deferred.clear();
     deferred.longs.clear(batch.takes_hashes());
-    deferred.keeps_longs = true;
+    (deferred.keeps_longs, deferred.keeps_trees) = (true, batch.takes_hashes());
     let verdict = verify_waiting(inputs, flags, batch, deferred, scratch);
-    deferred.keeps_longs = false;
+    (deferred.keeps_longs, deferred.keeps_trees) = (false, false);
     verdict
 }
 

@@ -8,6 +8,7 @@
 //! The crate does not know files, block heights, the flags of a block, or threads.
 
 pub mod check;
+pub mod commitment;
 pub mod deferred;
 mod encoding;
 pub mod error;

@@ -3,14 +3,15 @@
 //! [`verify`] takes a fast path for inputs of a common template, and runs the interpreter ([`verify_by_interpreter`])
 //! for all others. Both give the same verdict.
 
-use crate::check::{Check, Checker};
+use crate::check::Checker;
+use crate::commitment::Commitment;
 use crate::error::ScriptError;
 use crate::flags::Flags;
 use crate::interpreter::{Spend, Tapscript, Version, check_schnorr, run};
 use crate::opcode::{
     self, Instructions, OP_CHECKSIG, OP_DUP, OP_EQUALVERIFY, OP_HASH160, is_op_success, is_push_only, push_prefix,
 };
-use crate::sighash::{Cache, Extension, Leaf, Precomputed, Sink, Writer, annex_hash, leaf_hash, tagged};
+use crate::sighash::{Cache, Extension, Leaf, Precomputed, annex_hash, leaf_hash};
 use crate::stack::{ELEMENT_BYTES_MAX, Element, STACK_SIZE_MAX, Stack};
 use crate::templates;
 use kernels::sha256::sha256;
@@ -245,7 +246,7 @@ fn run_taproot<'a>(
     };
     let leaf_version = first & LEAF_VERSION_MASK;
     let leaf = leaf_hash(leaf_version, script);
-    if !is_committed(spend.checker, output, first & 1 != 0, internal, root(leaf, path)) {
+    if !spend.checker.commits(&Commitment { output, odd: first & 1 != 0, internal, leaf, path }) {
         return Err(ScriptError::WitnessProgramMismatch);
     }
     if leaf_version == LEAF_VERSION_TAPSCRIPT {
@@ -270,25 +271,6 @@ fn split_control(control: &[u8]) -> Option<Control<'_>> {
     let (nodes, rest) = path.as_chunks();
     const { assert!(CONTROL_BASE_BYTES == 1 + 32) };
     (rest.is_empty() && nodes.len() <= CONTROL_NODES_MAX).then_some((first, internal, nodes))
-}
-
-/// The root computed from a leaf and its path. Source: BIP-0341; Bitcoin Core b88bffe, `ComputeTaprootMerkleRoot`.
-fn root(leaf: [u8; 32], path: &[[u8; 32]]) -> [u8; 32] {
-    path.iter().fold(leaf, |node, other| {
-        let mut writer = Writer::after(tagged::BRANCH.clone());
-        writer.put((&node).min(other));
-        writer.put((&node).max(other));
-        writer.finish().finalize()
-    })
-}
-
-/// Whether the spent key is the internal one tweaked by the root. Source: BIP-0341.
-fn is_committed(checker: &mut dyn Checker, output: &[u8; 32], odd: bool, internal: &[u8; 32], root: [u8; 32]) -> bool {
-    let mut writer = Writer::after(tagged::TWEAK.clone());
-    writer.put(internal);
-    writer.put(&root);
-    let tweak = writer.finish().finalize();
-    checker.holds(Check::Tweak { output: *output, odd, internal: *internal, tweak })
 }
 
 /// Source: Bitcoin Core b88bffe, `ExecuteWitnessScript`.

@@ -381,6 +381,26 @@ pub(super) fn pairs<E: Engine<N>, const N: usize>(engine: E, pairs: &[[u8; 64]],
     }
 }
 
+/// SHA-256 of messages that begin with the blocks of `start`, go on with 64 bytes and end with the padding `last`, `N` at
+/// a time; the last set may have idle lanes.
+pub(super) fn pairs_after<E: Engine<N>, const N: usize>(
+    engine: E,
+    start: Words,
+    last: &[u8; 64],
+    pairs: &[[u8; 64]],
+    out: &mut [[u8; 32]],
+) {
+    let mut begun = E::start();
+    (0..N).for_each(|lane| E::set(&mut begun, lane, start));
+    for (pairs, out) in pairs.chunks(N).zip(out.chunks_mut(N)) {
+        let mut state = begun.clone();
+        let lanes: [&[u8]; N] = std::array::from_fn(|at| &pairs.get(at).unwrap_or(&pairs[0])[..]);
+        engine.compress(&mut state, &lanes, 1);
+        engine.compress(&mut state, &[&last[..]; N], 1);
+        write_first(engine, &state, out);
+    }
+}
+
 /// Double SHA-256 of block headers, `N` at a time; the last set may have idle lanes.
 pub(super) fn headers<E: Engine<N>, const N: usize>(engine: E, headers: &[[u8; 80]], out: &mut [[u8; 32]]) {
     // The second block: the last 16 bytes, the padding's first bit, the length of 640 bits.

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::cpu::Cpu;
 
 use super::engine::{self, Blocks, Engine, Job, Times, block_count, bytes_of, drive};
-use super::reference::{Portable, Reference};
+use super::reference::{Portable, Reference, Words};
 use super::{Midstate, Pieces};
 #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
 use super::{armsha::ArmSha, neon::Neon};
@@ -52,10 +52,14 @@ struct Step {
     drive: Drive,
     pairs: fn(&[[u8; 64]], &mut [[u8; 32]]),
     headers: fn(&[[u8; 80]], &mut [[u8; 32]]),
+    pairs_after: PairsAfter,
 }
 
 /// [`engine::drive`] of a specific engine.
 type Drive = fn(Times, Vec<Job>, &[usize], &[Pieces<'_>], &mut [[u8; 32]], usize) -> Vec<Job>;
+
+/// [`engine::pairs_after`] of a specific engine.
+type PairsAfter = fn(Words, &[u8; 64], &[[u8; 64]], &mut [[u8; 32]]);
 
 /// One or more engines, from the widest to the one that finishes the rest.
 pub(crate) struct Kernel {
@@ -124,12 +128,21 @@ impl Kernel {
 
     /// Double SHA-256 of messages of 64 bytes.
     pub(crate) fn pairs(&self, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
-        self.fixed(pairs, out, |step| step.pairs);
+        self.fixed(pairs, out, |step, pairs, out| (step.pairs)(pairs, out));
     }
 
     /// Double SHA-256 of block headers.
     pub(crate) fn headers(&self, headers: &[[u8; 80]], out: &mut [[u8; 32]]) {
-        self.fixed(headers, out, |step| step.headers);
+        self.fixed(headers, out, |step, headers, out| (step.headers)(headers, out));
+    }
+
+    /// SHA-256 of messages that begin with the blocks of `start` and go on with 64 bytes.
+    pub(crate) fn pairs_after(&self, start: Midstate, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
+        let mut last = [0; 64];
+        let bits = (start.blocks as u64 + 1) * 512;
+        last[0] = 0x80;
+        last[56..].copy_from_slice(&bits.to_be_bytes());
+        self.fixed(pairs, out, |step, pairs, out| (step.pairs_after)(start.words, &last, pairs, out));
     }
 
     /// Passes messages of one fixed length through the steps.
@@ -137,14 +150,14 @@ impl Kernel {
         &self,
         mut messages: &[[u8; B]],
         mut out: &mut [[u8; 32]],
-        function: impl Fn(&Step) -> fn(&[[u8; B]], &mut [[u8; 32]]),
+        function: impl Fn(&Step, &[[u8; B]], &mut [[u8; 32]]),
     ) {
         for step in &self.steps {
             let last = messages.len() % step.lanes;
             let left = if last < step.busy_min { last } else { 0 };
             let (now, later) = messages.split_at(messages.len() - left);
             let (out_now, out_later) = out.split_at_mut(now.len());
-            function(step)(now, out_now);
+            function(step, now, out_now);
             (messages, out) = (later, out_later);
         }
         assert!(messages.is_empty(), "the last engine takes single messages");
@@ -308,6 +321,7 @@ fn step<E: Engine<N>, const N: usize>(busy_min: usize) -> Option<Step> {
         },
         pairs: |pairs, out| engine::pairs(detect::<E, N>(), pairs, out),
         headers: |headers, out| engine::headers(detect::<E, N>(), headers, out),
+        pairs_after: |start, last, pairs, out| engine::pairs_after(detect::<E, N>(), start, last, pairs, out),
     })
 }
 

@@ -88,6 +88,17 @@ pub fn sha256d_64_with(lanes: Lanes, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
     lanes.kernel().pairs(pairs, out);
 }
 
+/// SHA-256 of messages that begin with the blocks of `start` and go on with 64 bytes: one level of many trees of hashes
+/// with a tag. By one kernel.
+///
+/// # Panics
+///
+/// If the lengths of `pairs` and `out` differ.
+pub fn sha256_64_after_with(lanes: Lanes, start: Midstate, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
+    assert_eq!(pairs.len(), out.len(), "a place for each pair");
+    lanes.kernel().pairs_after(start, pairs, out);
+}
+
 /// Double SHA-256 of each block header, by one kernel.
 ///
 /// # Panics
@@ -275,13 +286,21 @@ mod tests {
             let headers: Vec<[u8; 80]> = (0..count).map(|_| rng.bytes(80).try_into().unwrap()).collect();
             let want_pairs: Vec<_> = pairs.iter().map(|pair| want(&[pair, &[], &[]])).collect();
             let want_headers: Vec<_> = headers.iter().map(|header| want(&[header, &[], &[]])).collect();
+            let mut start = Midstate::START;
+            let before = rng.bytes(64 * (count % 4));
+            start.update(before.as_chunks().0);
+            let want_after: Vec<_> = pairs.iter().map(|pair| once(&[&before, pair, &[]])).collect();
             let mut out = vec![[0; 32]; count];
+            Kernels::default().sha256_64_after(start, &pairs, &mut out);
+            assert!(out == want_after, "{count} pairs after {} bytes, best kernel", before.len());
             Kernels::default().sha256d_64(&pairs, &mut out);
             assert!(out == want_pairs, "{count} pairs, best kernel");
             Kernels::default().sha256d_80(&headers, &mut out);
             assert!(out == want_headers, "{count} headers, best kernel");
             for lanes in Lanes::available() {
                 out.fill([0; 32]);
+                sha256_64_after_with(lanes, start, &pairs, &mut out);
+                assert!(out == want_after, "{count} pairs after {} bytes, {lanes:?}", before.len());
                 sha256d_64_with(lanes, &pairs, &mut out);
                 assert!(out == want_pairs, "{count} pairs, {lanes:?}");
                 sha256d_80_with(lanes, &headers, &mut out);

@@ -1,7 +1,7 @@
 //! The message that a signature in taproot signs, by key path and by script path. Source: BIP-0341, BIP-0342.
 
 use crate::sighash::{Precomputed, SIGHASH_ALL, SIGHASH_ANYONECANPAY, SIGHASH_DEFAULT, SIGHASH_SINGLE, Sink, Writer};
-use kernels::sha256::{Sha256, sha256};
+use kernels::sha256::{Midstate, Sha256, sha256};
 use std::sync::LazyLock;
 
 /// The midstate of a tagged hash. Source: BIP-0340.
@@ -17,9 +17,16 @@ fn start(name: &str) -> [u8; 64] {
     *[hash, hash].as_flattened().first_chunk().expect("two hashes")
 }
 
+/// The midstate of a tagged hash, for many messages at a time.
+fn midstate(name: &str) -> Midstate {
+    let mut state = Midstate::START;
+    state.update(&[start(name)]);
+    state
+}
+
 /// The midstates of taproot's tagged hashes.
 pub(crate) mod tagged {
-    use super::{LazyLock, Sha256, start, tag};
+    use super::{LazyLock, Midstate, Sha256, midstate, start, tag};
 
     /// The signed hash.
     pub(crate) static SIGHASH: LazyLock<Sha256> = LazyLock::new(|| tag("TapSighash"));
@@ -31,6 +38,10 @@ pub(crate) mod tagged {
     pub(crate) static BRANCH: LazyLock<Sha256> = LazyLock::new(|| tag("TapBranch"));
     /// The tweak: internal key and root.
     pub(crate) static TWEAK: LazyLock<Sha256> = LazyLock::new(|| tag("TapTweak"));
+    /// Branches, many at a time.
+    pub(crate) static BRANCHES: LazyLock<Midstate> = LazyLock::new(|| midstate("TapBranch"));
+    /// Tweaks, many at a time.
+    pub(crate) static TWEAKS: LazyLock<Midstate> = LazyLock::new(|| midstate("TapTweak"));
     /// The first bytes of a signature's challenge. Source: BIP-0340.
     pub(crate) static CHALLENGE_START: LazyLock<[u8; 64]> = LazyLock::new(|| start("BIP0340/challenge"));
 }

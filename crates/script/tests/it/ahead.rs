@@ -117,8 +117,14 @@ fn put_off_hashes_give_the_same_first_error() {
     let mut rng = Rng::new(11);
     let (mut good, mut bad) = (0, 0);
     for round in 0..if testkit::is_slow() { 2000 } else { 120 } {
-        let kinds =
-            [Kind::KeyHash, Kind::WitnessKeyHash, Kind::WrappedKeyHash, Kind::TaprootKey, Kind::WitnessMultisig];
+        let kinds = [
+            Kind::KeyHash,
+            Kind::WitnessKeyHash,
+            Kind::WrappedKeyHash,
+            Kind::TaprootKey,
+            Kind::WitnessMultisig,
+            Kind::TaprootScript,
+        ];
         let kinds: Vec<Kind> = (0..6).map(|_| kinds[rng.below(kinds.len())]).collect();
         let mut spendings = [spending(&kinds[..2], 2, 1, round), spending(&kinds[2..], 1, 1, round + 100)];
         for _ in 0..1 + rng.below(2) {

@@ -128,15 +128,27 @@ fn redeem_script(kind: Kind, number: usize) -> Vec<u8> {
     }
 }
 
-/// Internal key, tweak and output of a taproot kind with one leaf or none.
+/// Tagged hash. Source: BIP-0340.
+fn tagged(tag: &str, parts: &[&[u8]]) -> [u8; 32] {
+    let tag = sha256(tag.as_bytes());
+    sha256(&[&tag[..], &tag, &parts.concat()].concat())
+}
+
+/// The other children on the way from the leaf to the root: none to four, by `number`.
+fn path(number: usize) -> Vec<[u8; 32]> {
+    (0..number % 5).map(|level| sha256(format!("{number} {level}").as_bytes())).collect()
+}
+
+/// Internal key, tweak and output of a taproot kind with a tree of scripts or none.
 fn taproot_parts(kind: Kind, number: usize) -> (XOnlyPublicKey, Scalar, XOnlyPublicKey, Parity) {
     let (internal, _) = PublicKey::from_secret_key(&secret(number)).x_only_public_key();
-    let tag = sha256(b"TapTweak");
-    let mut message = [&tag[..], &tag, &internal.to_byte_array()].concat();
+    let mut root = Vec::new();
     if kind != Kind::TaprootKey {
-        message.extend(leaf_hash(0xc0, &inner_script(kind, number)));
+        let leaf = leaf_hash(0xc0, &inner_script(kind, number));
+        let above = |node: [u8; 32], other: [u8; 32]| tagged("TapBranch", &[&node.min(other), &node.max(other)]);
+        root.extend(path(number).into_iter().fold(leaf, above));
     }
-    let tweak = Scalar::from_be_bytes(sha256(&message)).unwrap();
+    let tweak = Scalar::from_be_bytes(tagged("TapTweak", &[&internal.to_byte_array(), &root])).unwrap();
     let (output, parity) = internal.add_tweak(&tweak).unwrap();
     (internal, tweak, output, parity)
 }
@@ -213,7 +225,7 @@ fn unlock_taproot(tx: &Precomputed<'_>, input: usize, kind: Kind, number: usize,
     let sign = |n: usize| sign_schnorr(sighash, &pair(n), hash_type);
     let mut witness = if kind == Kind::TaprootScript { vec![sign(0)] } else { vec![sign(2), Vec::new(), sign(0)] };
     let first = 0xc0 | u8::from(parity == Parity::Odd);
-    witness.extend([inner, [&[first][..], &internal.to_byte_array()].concat()]);
+    witness.extend([inner, [&[first][..], &internal.to_byte_array(), path(number).as_flattened()].concat()]);
     witness
 }
 
