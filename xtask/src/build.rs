@@ -97,6 +97,11 @@ impl Source {
         cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
         cargo.env_remove("RUSTFLAGS");
         cargo.env(format!("CFLAGS_{}", target.triple.replace('-', "_")), c_flags(&maps));
+        // The machine's linker knows its own processor only.
+        let linker = format!("CARGO_TARGET_{}_LINKER", target.triple.replace('-', "_").to_uppercase());
+        if !target.triple.starts_with(std::env::consts::ARCH) && std::env::var_os(&linker).is_none() {
+            cargo.env(linker, "rust-lld");
+        }
         cargo.env("SOURCE_DATE_EPOCH", self.time.to_string());
         cargo.env("FFWD_COMMIT", &self.commit);
         let status = cargo.status().map_err(|why| format!("cargo: {why}"))?;
