@@ -34,7 +34,7 @@ impl Number {
         (!number.is_above()).then_some(number)
     }
 
-    /// As [`Number::from_hex`] reads it.
+    /// In the form that [`Number::from_hex`] reads.
     pub(crate) fn to_hex(self) -> String {
         let bytes: Vec<u8> = self.0.iter().rev().flat_map(|limb| limb.to_be_bytes()).collect();
         primitives::hex::encode(&bytes)
@@ -48,7 +48,7 @@ impl Number {
         self.0.iter().rev().ge(PRIME.iter().rev())
     }
 
-    /// Of any 256 bits: below twice the prime.
+    /// Any number of 256 bits is below twice the prime.
     fn reduced(self) -> Number {
         if !self.is_above() {
             return self;

@@ -90,7 +90,7 @@ impl Tally {
                 self.adder.add(Side::Made, &outpoint, height, coinbase, value, script);
                 self.made = (self.made.0 + 1, self.made.1.saturating_add(value.0 as u64));
                 if let Some(below) = overwritten.filter(|_| coinbase) {
-                    // The same transaction created the same coins there; they are removed here.
+                    // The same transaction created the same coins in an earlier block; they are removed here.
                     self.adder.add(Side::Spent, &outpoint, below, true, value, script);
                     self.spent = (self.spent.0 + 1, self.spent.1.saturating_add(value.0 as u64));
                 }

@@ -24,7 +24,7 @@ const CHECKSUM: &str = ",\"checksum\":\"";
 pub enum Record {
     /// Of a range of blocks.
     Blocks(BlocksRecord),
-    /// Of a range of the UTXO set.
+    /// For a range of the UTXO set.
     Coins(CoinsRecord),
 }
 
@@ -97,7 +97,7 @@ pub struct CoinsRecord {
     pub height: u32,
     /// Its hash.
     pub best: String,
-    /// The first two bytes of the txids of this part: from.
+    /// The first two bytes of this part's txids: lowest value.
     pub keys_from: u16,
     /// To, included.
     pub keys_to: u16,
@@ -109,7 +109,7 @@ pub struct CoinsRecord {
     pub bogosize: u64,
     /// Sum of the coins, 64 hexadecimal digits.
     pub sum: String,
-    /// Its weighted sums, as those of blocks.
+    /// Its weighted sums, like those of blocks.
     pub weighted: Vec<String>,
     /// The product of MuHash, 384 bytes, if requested.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -220,7 +220,7 @@ fn with_weighted(first: Number, weighted: &[String]) -> Option<Sums> {
     Some(sums)
 }
 
-/// The weighted sums as a record has them.
+/// The weighted sums in the form of a record.
 pub(crate) fn weighted(sums: &Sums) -> Vec<String> {
     sums.0[1..].iter().map(|sum| sum.to_hex()).collect()
 }

@@ -67,7 +67,8 @@ impl Sums {
     /// Adds a coin's number.
     #[inline]
     pub(crate) fn add(&mut self, mut number: Number, height: u32) {
-        // One more, so that coins of height 0 have a weight as well. Heights are below 2^31, as their code is 32 bits.
+        // One more than the height, so that coins of height 0 have a weight as well. Heights are below 2^31, because
+        // their code has 32 bits.
         let weight = height + 1;
         for (power, sum) in self.0.iter_mut().enumerate() {
             *sum = sum.plus(number);
@@ -92,7 +93,8 @@ impl Sums {
 
 /// Sums by height, weighted later: one multiplication for all consecutive coins of a height.
 struct Gathered {
-    /// A height, and the sum of its coins that are not in `sums` yet; a power of two of them, found by the height's last bits.
+    /// A height, and the sum of its coins that are not in `sums` yet. Their number is a power of two; an entry is found
+    /// by the height's last bits.
     slots: Vec<(u32, Number)>,
     sums: Sums,
 }
@@ -141,9 +143,9 @@ pub(crate) struct Adder {
     kernels: Kernels,
     key: [u8; 64],
     bytes: Vec<u8>,
-    /// End of the coin's bytes, its height, where it is counted.
+    /// End of the coin's bytes, its height, and the sum that counts it.
     coins: Vec<(usize, u32, Side)>,
-    /// A block's are of one height.
+    /// All coins of a block have the same height.
     made: Gathered,
     spent: Gathered,
 }
@@ -157,7 +159,7 @@ impl Adder {
         Adder { kernels, key: salt.block(TAG), bytes, coins, made, spent }
     }
 
-    /// Adds a coin, its script as it is.
+    /// Adds a coin with its unencoded script.
     #[inline]
     pub(crate) fn add(
         &mut self,
@@ -172,7 +174,7 @@ impl Adder {
         self.added(side, height);
     }
 
-    /// Adds a coin as it is stored.
+    /// Adds a coin in its stored form.
     #[inline]
     pub(crate) fn add_stored(&mut self, side: Side, outpoint: &OutPoint, coin: &CoinRef<'_>) {
         put_coin_hashed(&mut self.bytes, outpoint, coin);
@@ -216,7 +218,7 @@ impl Adder {
     }
 }
 
-/// Bytes of a coin for its hash: as MuHash takes them.
+/// Bytes of a coin for its hash, as for MuHash.
 fn put_coin(out: &mut Vec<u8>, outpoint: &OutPoint, code: u32, value: Amount, script: &[u8]) {
     out.extend_from_slice(&outpoint.to_bytes());
     out.extend_from_slice(&code.to_le_bytes());

@@ -148,8 +148,8 @@ pub(crate) struct Stopped {
     pub(crate) wrong: Wrong,
 }
 
-/// Validates every block of the range with `par` threads. Each thread has a value made by `new`; `take` gives it the
-/// thread's blocks, in any order; `done` receives the values at the end.
+/// Validates every block of the range with `par` threads. Each thread has a value made by `new`; `take` passes the
+/// thread's blocks to it, in any order; `done` receives the values at the end.
 ///
 /// # Errors
 ///
@@ -185,7 +185,7 @@ pub(crate) fn judge_all<T: Send>(
         for n in 0..work.par {
             match std::thread::Builder::new().name(format!("audit.{n:02}")).spawn_scoped(scope, worker) {
                 Ok(thread) => threads.push(thread),
-                // The existing threads do the work.
+                // The threads that could be started do the work.
                 Err(_) if n > 0 => break,
                 Err(why) => {
                     let fault = Fault::refused(

@@ -4,8 +4,8 @@
 
 use sys::spill::{Spill, SpillFiles};
 
-/// The most bytes of one block's coins in one shard group that are kept in memory; beyond that they are in a file. Most
-/// blocks have 10,000.
+/// Maximum bytes of one block's coins in one shard group that are kept in memory; more are in a file. Most blocks have
+/// 10,000.
 const IN_MEMORY: usize = 256 << 10;
 
 /// Origin of a spent coin, which decides what a rewind must restore.
@@ -14,7 +14,7 @@ const IN_MEMORY: usize = 256 << 10;
 pub enum Origin {
     /// Created in the current generation and known to be nowhere else: its record was removed.
     Fresh,
-    /// In the current generation, and perhaps in an older place too: its record became a tombstone.
+    /// In the current generation, and perhaps also in an older one or a table: its record became a tombstone.
     Current,
     /// In an older generation: a tombstone was added to the current one.
     Older,

@@ -1,6 +1,6 @@
 //! Coins in separate allocations: the layout of a table without packed coins, to measure the benefit of packing.
 //!
-//! A record then has the number of the coin's allocation in place of the coin. Compiled only with the feature
+//! A record then has the number of the coin's allocation instead of the coin. Compiled only with the feature
 //! `ablation`.
 
 /// Bytes of an allocation in addition to the coin: its handle, and the allocator's overhead.
@@ -9,9 +9,9 @@ const APART_BYTES: usize = 24 + 16;
 /// The coins of one table.
 #[derive(Default)]
 pub(crate) struct Apart {
-    /// The coins, including empty ones.
+    /// The coins by number, including freed ones.
     coins: Vec<Vec<u8>>,
-    /// Numbers of the empty ones.
+    /// Numbers of the freed ones.
     free: Vec<u32>,
     /// Bytes of all coins, including the overhead of their allocations.
     bytes: usize,

@@ -5,23 +5,23 @@
 //!
 //! freed record:  next u32 | count u32 | addresses [u32; count]
 //!
-//! The first record of a list stores the addresses of as many others as it has room for (7 for the shortest); these are
-//! not written to while they are free. So reusing one reads a record that was accessed a moment ago, and seldom one
-//! that has left the processor's caches. (A list linked from record to record cost a twelfth of the time of spending
-//! and creating.)
+//! The first record of a list stores the addresses of other free records, as many as fit (7 in the shortest record);
+//! these others are not written to while they are free. So reuse reads a record that was accessed recently, and rarely
+//! one that has left the processor's caches. (A list that is linked from record to record took a twelfth of the time of
+//! spending and creating.)
 //!
 //! Absent on purpose: the contents of a record (`record`), and the search for it (`table`).
 
 use kernels::Kernels;
 use sys::memory::Buffer;
 
-/// Units of an address within its chunk, as a power of two: 2^18 units of 4 bytes are 1 MiB.
+/// Bits of an address for the unit within its chunk: 2^18 units of 4 bytes are 1 MiB.
 const CHUNK_UNITS_LOG2: u32 = 18;
 const UNIT: usize = 4;
 /// Chunks grow with the table up to this size.
 const CHUNK_BYTES_MAX: usize = UNIT << CHUNK_UNITS_LOG2;
 const CHUNK_BYTES_MIN: usize = 8 << 10;
-/// The least number of records that an additional chunk has room for, whatever their length.
+/// Minimum number of records that an additional chunk has space for, whatever their length.
 const LONG_RECORDS_MIN: usize = 3;
 /// Memory is allocated in pages.
 pub(crate) const PAGE_BYTES: usize = 4096;

@@ -10,7 +10,8 @@ use primitives::coin::{code, coin_bytes_max, is_unspendable, write_coin};
 use primitives::encode::copy_short;
 use primitives::{Block, Height, Transaction, Txid};
 
-/// Number of shard groups, which is the most workers for one block. A power of two, at most [`SHARDS`].
+/// Number of shard groups, and therefore the maximum number of workers for one block. A power of two, at most
+/// [`SHARDS`].
 pub const SHARD_GROUPS: usize = 32;
 /// Number of shards: ranges of the txid.
 pub const SHARDS: usize = 256;
@@ -28,14 +29,14 @@ const KEPT_BYTES_MAX: usize = 2 << 20;
 const _: () = assert!(SHARDS == 1 << u8::BITS, "the first byte of the txid is the shard");
 const _: () = assert!(SHARDS.is_multiple_of(SHARD_GROUPS), "each group holds whole shards");
 
-/// One operation. Its data is stored with that of its shard, so that no other part of the block is read for it.
+/// One operation. Its data is stored with that of its shard, so that the rest of the block need not be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Op {
     /// The top bit means create, and the rest is the vout; without it, the index of the input in its block.
     item: u32,
-    /// Place of its txid; for a spend the vout follows.
+    /// Position of its txid; for a spend the vout follows.
     txid: u32,
-    /// Place and length of the coin that it creates.
+    /// Position and length of the coin that it creates.
     coin: (u32, u32),
 }
 
@@ -65,7 +66,7 @@ pub struct Ops {
     bytes: Vec<u8>,
     /// Start of each shard's operations; one more for the end.
     starts: Vec<u32>,
-    /// For each input of the block the number of its answer within its shard group; the coinbase's is unused.
+    /// For each input of the block the number of its answer within its shard group; that of the coinbase is unused.
     ordinals: Vec<u32>,
     /// Number of spends in each shard group.
     spends: [u32; SHARD_GROUPS],
@@ -93,7 +94,7 @@ impl Ops {
     /// later, when it no longer is, and reads its own operations in sequence.
     pub fn build(coins: &mut NewCoins, block: &Block<'_>, txids: &[Txid], height: Height) -> Ops {
         coins.clear(block);
-        // First the size of each shard, then its start.
+        // At first the size of each shard, later its start.
         let mut places = vec![NextOp::default(); SHARDS + 1];
         for (index, tx) in block.transactions().enumerate() {
             if index != 0 {

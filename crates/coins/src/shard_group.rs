@@ -16,8 +16,8 @@ use sys::spill::SpillFiles;
 
 /// Operations that are prefetched together before the first is executed.
 const BATCH: usize = 32;
-/// From this number of operations of a block on, the lists of chunks are prefetched first: a few cache lines for each
-/// table.
+/// If a block has at least this number of operations, the lists of chunks are prefetched first: a few cache lines for
+/// each table.
 const PREFETCH_CHUNKS_MIN: usize = 128;
 
 /// A sealed generation of one shard group: one table a shard.
@@ -163,7 +163,7 @@ impl ShardGroup {
     #[inline]
     fn apply_batch(&mut self, block: &BlockOps<'_>, batch: &[Op], answers: &mut Answers) {
         let mut keys = [const { None }; BATCH];
-        // Bytes of new records that the batch adds to the table so far.
+        // Bytes of new records that the batch has added to the table so far.
         let mut added = 0;
         let mut added_to = usize::MAX;
         for (key, op) in keys.iter_mut().zip(batch) {
@@ -290,7 +290,7 @@ impl ShardGroup {
                 let code = Reader::new(block.ops.coin(*op)).varint_u32().expect("it was encoded here");
                 let table = &mut self.current[within];
                 table.remove_created(&key, code);
-                // The coin that a repeated coinbase overwrote had not been spent before.
+                // The coin that a repeated coinbase overwrote was unspent before.
                 if block.overwrites
                     && let Found::Tombstone(place) = table.find_spent_other(&key, code)
                 {

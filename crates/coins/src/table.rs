@@ -20,7 +20,7 @@ use kernels::ideas::Idea;
 use primitives::OutPoint;
 use primitives::encode::{Reader, copy_short, varint_bytes, write_varint};
 
-/// A table grows above this load: 27 of 32, in parts of the whole.
+/// A table grows if more than this part of its places is in use: 27 / 32.
 const LOAD_MAX: (usize, usize) = (27, 32);
 const BUCKETS_MIN: usize = 4;
 /// Prefetch distance of a walk in key order, in records.
@@ -118,7 +118,7 @@ pub struct Table {
     apart: Apart,
     /// Staggers the growth of shards, so that they never all grow at once.
     stagger: usize,
-    /// Number of records for which there is room from the first one on.
+    /// Number of records for which space is allocated with the first record.
     expected: usize,
 }
 
@@ -212,7 +212,7 @@ impl Table {
         self.find_where(key, |record| is_dead(record) && is_other(record))
     }
 
-    /// Finds a record of this outpoint that satisfies `accept`.
+    /// Finds a record of the outpoint that satisfies `accept`.
     #[inline]
     fn find_where(&self, key: &Key<'_>, accept: impl Fn(&[u8]) -> bool) -> Found {
         if self.buckets.is_empty() {

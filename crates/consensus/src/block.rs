@@ -308,7 +308,7 @@ pub fn check_weight(block: &Block<'_>) -> Result<(), Rule> {
 ///
 /// # Panics
 ///
-/// As [`check_context`].
+/// Those of [`check_context`].
 ///
 /// Source: Bitcoin Core b88bffe, `IsBlockMutated`.
 pub fn mutation(

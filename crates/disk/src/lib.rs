@@ -475,7 +475,7 @@ impl Appender {
     /// Appends all of `data`.
     ///
     /// # Errors
-    /// As [`DiskFile::write_at`]; do not append to the file again then.
+    /// Those of [`DiskFile::write_at`]; do not append to the file again then.
     pub fn write_all(&mut self, data: &[u8]) -> DiskResult<()> {
         self.file.write_at(self.offset, data)?;
         self.offset += data.len() as u64;
@@ -485,7 +485,7 @@ impl Appender {
     /// Makes all of it durable.
     ///
     /// # Errors
-    /// As [`DiskFile::sync`]; never retry.
+    /// Those of [`DiskFile::sync`]; never retry.
     pub fn sync(&self) -> DiskResult<()> {
         self.file.sync()
     }

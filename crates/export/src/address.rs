@@ -24,7 +24,7 @@ impl Addresses {
         has.then(|| std::str::from_utf8(&self.text).expect("an address is ASCII"))
     }
 
-    /// Appends it to a column.
+    /// Appends the address to a column.
     pub(crate) fn append(&mut self, payee: &Payee<'_>, column: &mut StringBuilder) {
         column.append_option(self.of_payee(payee));
     }

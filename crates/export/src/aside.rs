@@ -12,7 +12,7 @@ pub(crate) fn failed(path: &Path, why: impl std::fmt::Display) -> Fault {
     )
 }
 
-/// State of a file, which decides whether a drop removes it.
+/// The state of a file: decides whether a drop removes it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// It is incomplete, and is removed.
@@ -38,7 +38,7 @@ pub(crate) struct Aside {
 }
 
 impl Aside {
-    /// For the file `path`, which is named `aside` until it is complete. A leftover of a killed run is removed.
+    /// Prepares the file `path`, which is named `aside` until it is complete. A leftover of a killed run is removed.
     ///
     /// # Errors
     ///

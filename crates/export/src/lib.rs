@@ -1,14 +1,13 @@
-//! A range of a chain as tables for analysts: Parquet files that DuckDB, Polars, pandas and Spark read.
+//! Exports a range of the chain as tables for data analysis: Parquet files that DuckDB, Polars, pandas and Spark read.
 //!
 //! In: a data directory through [`node::offline::files`]. Undo data has the coins that inputs spend, so that a range
-//! only needs its own files. Out: a directory for each table, in it one for every thousand blocks; names of columns
-//! are bitcoin-etl's (docs/export.md). The only check is that a block matches its header: the export shows the
-//! contents of the files.
+//! only needs its own files. Out: a directory for each table, with a subdirectory for every thousand blocks; names of
+//! columns are those of bitcoin-etl (docs/export.md). The only check is that a block matches its header: the export
+//! shows the contents of the files.
 //!
 //! [`mod@run`] cuts a range into groups of rows that workers build in parallel; [`rows`] fills the columns of
-//! [`tables`]. [`coins`] makes one table of a UTXO set, as Parquet, CSV or SQLite; [`silent_payments`] the one that
-//! Frigate scans.
-//! Absent on purpose: Parquet itself (crate `parquet`), queries.
+//! [`tables`]. [`coins`] makes one table of a UTXO set, as Parquet, CSV or SQLite; [`silent_payments`] makes the table
+//! that Frigate scans. Absent on purpose: Parquet itself (crate `parquet`), queries.
 
 #![warn(clippy::missing_errors_doc)]
 

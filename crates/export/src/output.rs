@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A file is written under a hidden name in the same directory, synced, and renamed: a task that runs twice, or dies,
-//! only leaves complete files. An exported range is exported again on request; one that overlaps another is rejected.
+//! only leaves complete files. With `overwrite` an exported range is exported again; a range that overlaps another one
+//! is rejected.
 
 use crate::aside::{Aside, failed};
 use crate::encode::{self, Format, Group};
@@ -58,8 +59,8 @@ pub(crate) fn partitions(from: u32, to: u32) -> Vec<(u32, u32)> {
     ranges
 }
 
-/// Rejects files of these tables with some of the blocks of a range: under another range, or, without `overwrite`, at
-/// all.
+/// Rejects existing files of these tables that contain blocks of a range: files of another range, and without
+/// `overwrite` also files of the same range.
 ///
 /// # Errors
 ///

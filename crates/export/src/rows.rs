@@ -60,7 +60,7 @@ const KIND: &str = "a column gets values of its own kind";
 
 impl Columns {
     fn new(selection: &Selection, table: Table) -> Columns {
-        // Nested whole: `inputs` alone names all its columns.
+        // Nested as a whole: the name `inputs` selects all its columns.
         let nested = selection.nested_fields(table);
         let is_nested = |name: &str| selection.nests(table) && nested.iter().any(|field| field.name() == name);
         let columns = table.fields().into_iter().map(|field| {
@@ -178,7 +178,7 @@ impl<'s> Rows<'s> {
         &mut self.tables[table as usize]
     }
 
-    /// Adds a block. `spent` are the coins of its inputs in order, those of the coinbase left out.
+    /// Adds a block. `spent` are the coins of its inputs in order, without the coinbase's input.
     ///
     /// # Panics
     ///

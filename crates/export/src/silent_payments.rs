@@ -5,10 +5,10 @@
 //! ```
 //!
 //! txid: in the byte order of its text form, 32 bytes. tweak_key: x and y of the tweak, 32 bytes each, little-endian.
-//! outputs: of each taproot output the first 8 bytes of its key, as a big-endian number.
-//! Source: sparrowwallet/frigate 01710e41, README.md ("The Tweak Index"), and index/Index.java (`TWEAK_TABLE`).
+//! outputs: the first 8 bytes of each taproot output's key, as a big-endian number. Source: sparrowwallet/frigate
+//! 01710e41, README.md ("The Tweak Index"), and index/Index.java (`TWEAK_TABLE`).
 //!
-//! Absent on purpose: DuckDB's own file, which `CREATE TABLE tweak AS FROM 'FILE'` makes of this one.
+//! Absent on purpose: DuckDB's own file format; `CREATE TABLE tweak AS FROM 'FILE'` imports this file.
 
 use crate::aside::{Aside, failed, with_end};
 use crate::encode::{self, Format, fault};
@@ -24,9 +24,9 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rows of a group: those that DuckDB gives to one thread.
+/// Rows of a group: the number that DuckDB gives to one thread.
 const GROUP_ROWS: usize = 122_880;
-/// Outputs of a group, at most, about: a block has up to some 100,000.
+/// Approximate maximum number of a group's outputs; a block has up to some 100,000.
 const GROUP_OUTPUTS_MAX: usize = 1 << 20;
 
 /// The blocks to export, and the output file.

@@ -40,7 +40,7 @@ impl DataDir {
         DataDir::builder(path, network).open()
     }
 
-    /// As [`DataDir::open`], with options such as a separate directory of block files and a number of threads.
+    /// Like [`DataDir::open`], with options such as a separate directory of block files and a number of threads.
     ///
     /// ```no_run
     /// use ffwd_engine::{DataDir, Network};
@@ -153,7 +153,7 @@ impl DataDirBuilder {
     ///
     /// # Errors
     ///
-    /// As [`DataDir::open`]; also a signet challenge on another network.
+    /// Those of [`DataDir::open`]; also a signet challenge on another network.
     pub fn open(self) -> Result<DataDir, Error> {
         let DataDirBuilder { path, network, blocks_dir, signet_challenge, threads } = self;
         let mut params = network.params();

@@ -252,7 +252,7 @@ fn tell_notes(settings: &Settings, reporter: &Reporter) {
     settings.warnings.iter().for_each(|warning| reporter.event(Event::Warning(warning.clone())));
 }
 
-/// As [`begin`], for a command that writes nothing: the first Ctrl-C exits.
+/// Like [`begin`], for a command that writes nothing: the first Ctrl-C exits.
 pub(crate) fn begin_read_only(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
     limits::check(settings.options.par, 0)?;
     let reporter = begin(settings)?;

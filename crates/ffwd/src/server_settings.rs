@@ -130,7 +130,7 @@ fn cookie(given: &Server, files: &mut Files, net_dir: &Path) -> Result<Option<st
     })
 }
 
-/// As [`Files::texts`], without a note that shows the values.
+/// Like [`Files::texts`], without a note that shows the values.
 fn secrets(given: &Server, name: &str, files: &Files) -> Vec<String> {
     let of_files = files.conf.list(name, files.chain);
     given.many(name).into_iter().chain(of_files.into_iter().map(|setting| setting.value.text().to_owned())).collect()

@@ -35,7 +35,7 @@ impl Given {
 ///
 /// # Panics
 ///
-/// As [`sync`].
+/// Those of [`sync`].
 pub(crate) fn sync_options(conf: &str, line: &str) -> Result<SyncOptions, Failure> {
     let given = sync(conf, line);
     given.load(Role::Sync)?.sync(&given.sync)

@@ -199,7 +199,7 @@ pub fn decode(filter: &[u8]) -> Result<Vec<u64>, DecodeError> {
 ///
 /// # Errors
 ///
-/// As [`decode`].
+/// Those of [`decode`].
 pub fn matches_any(filter: &[u8], block: &BlockHash, scripts: &[&[u8]]) -> Result<bool, DecodeError> {
     let values = decode(filter)?;
     let range = values.len() as u64 * M;

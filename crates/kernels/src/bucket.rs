@@ -21,7 +21,7 @@ pub const EMPTY: u8 = 0;
 pub struct Bucket {
     /// One byte of the hash of each item, [`EMPTY`] for an empty place.
     pub tags: [u8; PLACES],
-    /// Number of items that belong here and are in a later bucket; the owner counts.
+    /// Number of items that belong here but are in a later bucket; the owner maintains it.
     pub overflow: u16,
     /// For the owner's use.
     pub spare: u16,

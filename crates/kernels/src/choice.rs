@@ -81,7 +81,8 @@ impl Kernels {
         if cpu.is_here() { Ok(Kernels::unchecked(cpu)) } else { Err(Missing(cpu)) }
     }
 
-    /// Safe even if this processor lacks what `cpu` needs: a set contains only kernels that this processor can run.
+    /// Safe even if this processor lacks the instructions of `cpu`: a set contains only kernels that this processor can
+    /// run.
     const fn unchecked(cpu: Cpu) -> Kernels {
         Kernels {
             cpu,
@@ -125,7 +126,7 @@ impl Kernels {
         self.sha256().many(Times::Once, messages, out);
     }
 
-    /// Double SHA-256 of messages that begin with the blocks of `starts` and go on with `messages`.
+    /// Double SHA-256 of messages that begin with the blocks of `starts` and continue with `messages`.
     ///
     /// # Panics
     ///
@@ -187,7 +188,7 @@ impl Kernels {
         ripemd160::of_digests_with(self.set().ripemd160, digests, out);
     }
 
-    /// Whether hashes are deferred, to compute many of them at once.
+    /// Whether hashes should be deferred, to compute many of them at once.
     #[must_use]
     pub fn hashes_many(self) -> bool {
         #[cfg(feature = "ablation")]

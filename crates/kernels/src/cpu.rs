@@ -1,5 +1,5 @@
-//! Kinds of processors, by the instructions that their kernels need: all that this one has, or one kind for
-//! measurements and tests.
+//! Kinds of processors, by the instructions that their kernels need: all instructions of this processor, or one kind
+//! for measurements and tests.
 //!
 //! Absent on purpose: the kind that a job uses ([`crate::Kernels`]).
 
@@ -61,7 +61,7 @@ impl Cpu {
         }
     }
 
-    /// The kind of this name.
+    /// The kind with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Cpu> {
         Cpu::ALL.into_iter().find(|cpu| cpu.name() == name)

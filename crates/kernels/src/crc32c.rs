@@ -2,7 +2,7 @@
 //!
 //! Polynomial 0x1EDC6F41, bits reflected, register and result inverted (RFC 3720, appendix B.4).
 //!
-//! Absent on purpose: LevelDB's mask, which is LevelDB's.
+//! Absent on purpose: LevelDB's mask of checksums (crate `leveldb`).
 
 use std::fmt;
 
@@ -90,7 +90,7 @@ impl fmt::Debug for Kernel {
     }
 }
 
-/// `TABLES[0][b]`: the register after byte `b` into a zero register; `TABLES[i]`: and `i` zero bytes.
+/// `TABLES[0][b]`: the register after byte `b` into a zero register; `TABLES[i]`: after byte `b` and `i` zero bytes.
 static TABLES: [[u32; 256]; 8] = {
     let mut tables = [[0; 256]; 8];
     let mut byte = 0;
@@ -111,7 +111,7 @@ static TABLES: [[u32; 256]; 8] = {
     tables
 };
 
-/// `register` times x, modulo the polynomial: one more zero bit.
+/// `register` times x, modulo the polynomial: appends a zero bit.
 const fn times_x(register: u32) -> u32 {
     register >> 1 ^ (POLYNOMIAL & (register & 1).wrapping_neg())
 }
@@ -147,8 +147,8 @@ mod x86 {
     /// Shorter data is computed as one stream: combining three costs more than they save.
     const STREAM_WORDS_MIN: usize = 8;
 
-    /// x^(64n - 33) and x^(128n - 33) modulo the polynomial, for streams of n words: with x^33, the factors that
-    /// advance a register by one or two streams.
+    /// x^(64n - 33) and x^(128n - 33) modulo the polynomial, for streams of n words: multiplied by x^33 these are the
+    /// factors that advance a register by one or two streams.
     static SHIFTS: [[u32; 2]; STREAM_WORDS_MAX + 1] = {
         let mut shifts = [[0; 2]; STREAM_WORDS_MAX + 1];
         let mut power = 1_u32 << 31; // x^0, then x^31, x^95, ...

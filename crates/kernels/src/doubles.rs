@@ -5,8 +5,8 @@
 //! the bits of 3 * 2^51 plus it. The value in brackets is exact, too. It is computed as `2^104 + 3 * 2^51` less
 //! `upper`; since `2^104 + 3 * 2^51` has more bits than a double, it is computed as a product of two. Rounding is to
 //! nearest, as every Rust program may rely on. Source: N. Emmart, F. Zheng, C. Weems, "Faster Modular Exponentiation
-//! Using Double Precision Floating Point Arithmetic on the GPU" has the two halves; there with rounding to zero, which
-//! needs no such product.
+//! Using Double Precision Floating Point Arithmetic on the GPU" has the two halves, but with rounding to zero, which
+//! does not need that product.
 
 /// 2^52, whose last bit is one.
 pub(crate) const TWO_52: f64 = (1u64 << 52) as f64;

@@ -73,7 +73,7 @@ impl Idea {
         }
     }
 
-    /// The idea of this name.
+    /// The idea with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|idea| idea.name() == name)

@@ -12,7 +12,7 @@
 //! - [`muhash`]: products of numbers of 3072 bits, eight or four at a time in vector lanes; [`chacha20`] expands keys
 //!   into them.
 //! - [`secp256k1`]: statements about points of that curve, many at a time in vector lanes.
-//! - [`bucket`]: one cache line of a hash table. [`prefetch`]: a cache line, early.
+//! - [`bucket`]: one cache line of a hash table. [`prefetch`]: loads a cache line early.
 //!
 //! Absent on purpose: anything specific to Bitcoin, LevelDB, files, or threads.
 

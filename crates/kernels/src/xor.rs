@@ -3,7 +3,7 @@
 //! Sources: Bitcoin Core's `Obfuscation` (blocks, from 28.0 on; chainstate, from 0.12 on). The key's first byte applies
 //! to byte 0 of the file or value, so a part of it needs its offset.
 //!
-//! Absent on purpose: the source of keys, and which file has one.
+//! Absent on purpose: the source of keys, and the list of files that have one.
 
 use std::fmt;
 

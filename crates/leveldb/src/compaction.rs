@@ -63,7 +63,7 @@ impl Db {
     /// Begins a compaction of all runs into one; `None` if there is only one run, or a compaction is in progress.
     ///
     /// # Errors
-    /// As [`Db::plan_compaction`].
+    /// Those of [`Db::plan_compaction`].
     pub fn plan_full_compaction(&self) -> Result<Option<Compaction>> {
         let version = self.0.version();
         if version.runs.len() < 2 {
@@ -90,7 +90,7 @@ impl Db {
     /// Runs the most urgent compaction on this thread; `false` if there is no need for one, or one is in progress.
     ///
     /// # Errors
-    /// As [`Compaction::step`] and [`Compaction::finish`].
+    /// Those of [`Compaction::step`] and [`Compaction::finish`].
     pub fn compact_now(&self) -> Result<bool> {
         match self.plan_compaction()? {
             Some(compaction) => compaction.run().map(|()| true),
@@ -102,7 +102,7 @@ impl Db {
     /// clean shutdown; usually there is nothing to do.
     ///
     /// # Errors
-    /// As [`Db::commit`] and [`Compaction::step`].
+    /// Those of [`Db::commit`] and [`Compaction::step`].
     ///
     /// # Panics
     /// If a compaction is in progress: finish or drop it first.
@@ -257,7 +257,7 @@ impl Compaction {
     /// Runs all sub-compactions, then finishes.
     ///
     /// # Errors
-    /// As [`Compaction::step`] and [`Compaction::finish`].
+    /// Those of [`Compaction::step`] and [`Compaction::finish`].
     pub fn run(self) -> Result<()> {
         while self.step()? {}
         self.finish()

@@ -120,7 +120,7 @@ impl Db {
     /// [`Db::open_read_only`] with the given kernels.
     ///
     /// # Errors
-    /// As [`Db::open_read_only`].
+    /// Those of [`Db::open_read_only`].
     pub fn open_read_only_with(disk: Arc<dyn Disk>, dir: &Path, kernels: Kernels) -> Result<Db> {
         let options = Options { kernels, ..Options::default() };
         let shared = Arc::new(Shared::new(disk, dir, kernels));
@@ -293,7 +293,7 @@ impl Db {
     /// Commits a few records (key, and value or `None` to delete) in rising order of keys; compacts first if needed.
     ///
     /// # Errors
-    /// As [`Db::commit`].
+    /// Those of [`Db::commit`].
     ///
     /// # Panics
     /// If the keys do not rise, or a run or compaction is open.

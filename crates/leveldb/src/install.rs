@@ -102,7 +102,7 @@ pub fn install(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<Installed
 /// Writes only the plan, durably: [`install`] continues from there.
 ///
 /// # Errors
-/// As [`install`].
+/// Those of [`install`].
 pub fn begin_install(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<()> {
     planned(disk, from, to).map(drop)
 }

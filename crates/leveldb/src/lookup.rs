@@ -179,10 +179,10 @@ impl Snapshot {
     /// [`Snapshot::get_sorted_batch`] for keys whose blocks were read ahead, or are most likely in memory.
     ///
     /// # Errors
-    /// As [`Snapshot::get_sorted_batch`].
+    /// Those of [`Snapshot::get_sorted_batch`].
     ///
     /// # Panics
-    /// As [`Snapshot::get_sorted_batch`].
+    /// Those of [`Snapshot::get_sorted_batch`].
     pub fn get_sorted_batch_now<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -244,7 +244,7 @@ impl Snapshot {
     /// All records in key order.
     ///
     /// # Errors
-    /// As [`Snapshot::range`].
+    /// Those of [`Snapshot::range`].
     pub fn iter(&self) -> Result<Iter> {
         self.range(&[], None)
     }

@@ -356,10 +356,10 @@ impl TableWriter {
     /// Appends a tombstone: older values of the key are deleted.
     ///
     /// # Errors
-    /// As [`TableWriter::put`].
+    /// Those of [`TableWriter::put`].
     ///
     /// # Panics
-    /// As [`TableWriter::put`].
+    /// Those of [`TableWriter::put`].
     #[inline]
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         self.writer.add(key, self.delete, &[])
@@ -368,7 +368,7 @@ impl TableWriter {
     /// Writes the remaining records. A run with a writer that was dropped without this cannot be committed.
     ///
     /// # Errors
-    /// As [`TableWriter::put`].
+    /// Those of [`TableWriter::put`].
     pub fn finish(self) -> Result<()> {
         self.writer.finish()
     }

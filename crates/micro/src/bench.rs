@@ -172,7 +172,7 @@ impl<'a, R: PartialEq> Table<'a, R> {
         self.add(name, result, move || Ok(work()))
     }
 
-    /// As [`Table::way`], for a work that may fail.
+    /// Like [`Table::way`], for a work that may fail.
     pub(crate) fn try_way(
         &mut self,
         name: impl Into<String>,

@@ -60,11 +60,11 @@ impl Other {
     }
 }
 
-/// As [`crate::run`], with each row compared with that of `other`.
+/// Like [`crate::run`], with each row compared with that of `other`.
 ///
 /// # Errors
 ///
-/// As [`crate::run`]; [`Error::Compare`]: the file is not a saved run, or the program fails.
+/// Those of [`crate::run`]; [`Error::Compare`]: the file is not a saved run, or the program fails.
 pub fn run_beside(options: &Options, other: &Other, progress: impl FnMut(Progress<'_>)) -> Result<Report, Error> {
     let (report, rows) = match other {
         Other::Saved(path) => {

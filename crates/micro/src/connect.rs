@@ -186,7 +186,7 @@ fn one_by_one(
     Ok(verified)
 }
 
-/// As [`one_by_one`].
+/// Like [`one_by_one`].
 fn in_batches(
     sample: &Sample,
     tables: &Tables,

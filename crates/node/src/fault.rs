@@ -56,7 +56,7 @@ pub enum Fault {
     Store(store::fault::Fault),
     /// A conflict with another program or between options.
     Refused(Message),
-    /// The system refused a thread, port or output file. The source is the system's error.
+    /// The system refused a thread, port or output file. The source is the I/O error of the system.
     System(Message, io::Error),
     /// The data directory needs a rebuild: the reason, in Core's words. Core shows it without a prefix.
     Rebuild(String),
@@ -97,7 +97,7 @@ impl Fault {
         Fault::Refused(Message::new(why, advice))
     }
 
-    /// A system error outside the data directory: what failed, in the system's words too, and what to do about it.
+    /// A system error outside the data directory: what failed, with the system's message, and what to do about it.
     pub fn system(why: impl Into<String>, advice: impl Into<String>, source: io::Error) -> Fault {
         Fault::System(Message::new(why, advice), source)
     }

@@ -6,7 +6,7 @@
 //!
 //! # Entry points
 //!
-//! [`jobs`] has a function for each command: options in, report out. Below it, where to begin reading:
+//! [`jobs`] has a function for each command: options in, report out. Good places to begin reading:
 //! - [`pipeline::engine::Engine::activate`]: which chain to connect, what to disconnect, how to treat an invalid block.
 //! - [`pipeline::Pipeline::run`]: how all cores connect the blocks of one chain, in order.
 //! - [`chain::index::BlockIndex`]: the status of every block; `chain::best_chain::CandidateSet`: which block should be
@@ -18,7 +18,7 @@
 //!
 //! # Rooms
 //!
-//! A room uses only those below it (`cargo test -p testkit tidy` checks):
+//! A module uses only those below it (`cargo test -p testkit tidy` checks):
 //!
 //! ```text
 //! session     a sync from peers: the driver, its threads, trust, the download budget, a sync in parts

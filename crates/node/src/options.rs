@@ -16,7 +16,7 @@ pub use store::blockfiles::Limits;
 /// commit also takes time.
 pub const COMMIT_INTERVAL: Duration = Duration::from_secs(480);
 
-/// Cache of a job that sets none. Source: Bitcoin Core b88bffe, kernel/caches.h, `DEFAULT_KERNEL_CACHE`.
+/// Cache of a job that sets no size. Source: Bitcoin Core b88bffe, kernel/caches.h, `DEFAULT_KERNEL_CACHE`.
 pub const DBCACHE_BYTES: usize = 450 << 20;
 
 /// How long the pipeline waits for a block before it ends the run, so that the job can attend to other work. The block
@@ -71,7 +71,7 @@ pub struct Options {
     pub prune: Prune,
     /// Time between commits of connected blocks: [`COMMIT_INTERVAL`].
     pub commit_interval: Duration,
-    /// The clock that header timestamps are compared with: [`SystemTime::now`], or another.
+    /// The clock with which header timestamps are compared: [`SystemTime::now`], or another one.
     pub clock: Clock,
     /// `-blocksxor`.
     pub blocksxor: bool,
@@ -122,7 +122,7 @@ pub struct OwnFiles {
     pub settings: Option<(PathBuf, String)>,
     /// Requests to reopen the log.
     pub reopen: ReopenLog,
-    /// First lines of the log: events from before it was opened.
+    /// First lines of the log: events that occurred before it was opened.
     pub first_lines: Vec<String>,
 }
 
@@ -219,8 +219,8 @@ pub struct Sizes {
     pub dbcache_follows: bool,
     /// `-checkblockindex`: checks the block index after this many changes of the chain; 0 disables the check.
     pub check_block_index: u32,
-    /// `-dbcrashratio`: coins are committed after each block, and the program ends in one of this many commits; 0: it
-    /// does not.
+    /// `-dbcrashratio`: coins are committed after each block, and the program ends in one of this number of commits; 0:
+    /// never.
     #[cfg(feature = "regtest-tools")]
     pub crash_ratio: u32,
     /// `-maxtipage`: the initial block download lasts while the tip is older than this, in seconds.

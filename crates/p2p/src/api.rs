@@ -54,8 +54,9 @@ pub const BLOCK_RELAY_COUNT_MAX: usize = 2;
 /// Handshake timeout, from the connection on. Source: Bitcoin Core b88bffe, `DEFAULT_PEER_CONNECT_TIMEOUT`.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Takes lines for the log on the network's thread. As in Core, a line is written before the message is sent, or the
-/// call is answered, that it is about: once a peer has the message or the user the answer, the line is in the log.
+/// Receives lines for the log on the network's thread. As in Core, a line about a message or a call is written before
+/// the message is sent, or the call is answered: when a peer has the message, or the user the answer, the line is in
+/// the log.
 #[derive(Clone)]
 pub struct LogLines(Arc<dyn Fn(&str) + Send + Sync>);
 
@@ -88,7 +89,7 @@ pub struct Config {
     pub network: NetworkParams,
     /// How outbound peers are chosen.
     pub outbound: Outbound,
-    /// `--addnode`: peers that are connected to in addition, with the forms of [`Outbound::Only`].
+    /// `--addnode`: additional peers to connect to, with the forms of [`Outbound::Only`].
     pub add_nodes: Vec<String>,
     /// Target number of automatic outbound connections, 1 to `crate::hub::OUTBOUND_COUNT_MAX`.
     pub outbound_count: usize,
@@ -109,7 +110,7 @@ pub struct Config {
     /// `--onlynet`: peers are sought only in these networks; in all networks if the list is empty. Inbound
     /// connections and peers that the user names are not restricted.
     pub only_networks: Vec<Reachable>,
-    /// `-cjdnsreachable`: addresses of fc00::/8 that the user adds are those of CJDNS. No peer is sought there.
+    /// `-cjdnsreachable`: addresses of fc00::/8 that the user adds are CJDNS addresses. No peers are sought in CJDNS.
     pub cjdns: bool,
     /// `--peertimeout`: handshake and inactivity timeout.
     pub peer_timeout: Duration,
@@ -135,14 +136,14 @@ pub struct Config {
     pub compact_filters: bool,
     /// UTXO sets that are served in chunks (BIP-0452).
     pub utxo_sets: Option<Arc<dyn SetSource>>,
-    /// Through which a UTXO set is fetched from peers in chunks.
+    /// The state through which a UTXO set is fetched from peers in chunks.
     pub set_exchange: Option<Arc<SetExchange>>,
-    /// Takes the lines that are always logged. Peers must not be able to cause many of them: their number has no other
-    /// bound.
+    /// Receives the lines that are always logged. Peers must not be able to cause many of them: their number has no
+    /// other bound.
     pub log: LogLines,
-    /// Takes a line for each message and connection (`--debug net`).
+    /// Receives a line for each message and connection (`--debug net`).
     pub debug_net: Option<LogLines>,
-    /// Takes the lines about checks of the address memory (`--debug addrman`).
+    /// Receives the lines about checks of the address memory (`--debug addrman`).
     pub debug_addrman: Option<LogLines>,
     /// Whether those lines include addresses (`--logips`).
     pub log_ips: bool,
@@ -164,7 +165,7 @@ pub struct Config {
     pub window_count: usize,
     /// `--maxdownload`: bytes a second that are read from all peers together; `None`: no limit.
     pub download_rate_max: Option<u64>,
-    /// Banned addresses: not connected to, and inbound connections from them are refused.
+    /// Banned addresses: ffwd does not connect to them, and refuses inbound connections from them.
     pub bans: Arc<Mutex<BanList>>,
     /// Source of the time of day: the machine's clock, or another.
     pub clock: fn() -> SystemTime,

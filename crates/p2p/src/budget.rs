@@ -17,9 +17,9 @@ pub struct InFlightBudget {
     held_bytes: AtomicUsize,
     /// Number of verdicts that the node has given.
     verdicts_said: AtomicUsize,
-    /// Set by the network thread when it waits for the node: the next drop or verdict wakes it. In one order with
-    /// `held_bytes` and `verdicts_said` (sequentially consistent): a drop sees that the thread waits, or the thread
-    /// sees the drop's bytes afterwards.
+    /// Set by the network thread when it waits for the node: the next drop or verdict wakes it. Sequentially consistent
+    /// with `held_bytes` and `verdicts_said`: either a drop sees that the thread waits, or the thread then sees the
+    /// bytes that the drop released.
     starved: AtomicBool,
     waker: OnceLock<Waker>,
     buffers: BufferPool,

@@ -1,11 +1,11 @@
-//! Our own addresses, which are announced to peers, and which of them a peer is told.
+//! Our own addresses, which are announced to peers, and the choice of the one that a peer receives.
 //!
-//! Source: Bitcoin Core b88bffe, net.cpp, `AddLocal`, `GetLocal`.
-//! Absent on purpose: which addresses are ours (`hub::own`), and our addresses as peers report them.
+//! Source: Bitcoin Core b88bffe, net.cpp, `AddLocal`, `GetLocal`. Absent on purpose: finding our addresses
+//! (`hub::own`), and addresses that peers report as ours.
 
 use crate::wire::{NetAddress, PeerAddress};
 
-/// Where an address is from. The scores are Core's: `LOCAL_IF`, `LOCAL_BIND`, `LOCAL_MANUAL`.
+/// Origin of an address. The scores are Core's: `LOCAL_IF`, `LOCAL_BIND`, `LOCAL_MANUAL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// An interface of the machine.
@@ -47,7 +47,7 @@ pub(crate) fn add(own: &mut Vec<OwnAddress>, peer: PeerAddress, origin: Origin) 
     }
 }
 
-/// Our address for a peer of this network; `may` says which are allowed.
+/// Our address for a peer of this network; `may` returns whether one is allowed.
 pub(crate) fn best(own: &[OwnAddress], remote: Option<u8>, may: impl Fn(NetAddress) -> bool) -> Option<PeerAddress> {
     let allowed = own.iter().filter(|own| may(own.peer.address));
     allowed.max_by_key(|own| (Some(own.peer.address.network()) == remote, own.score)).map(|own| own.peer)

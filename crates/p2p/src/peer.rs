@@ -34,7 +34,7 @@ pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(20 * 60);
 pub const PING_INTERVAL: Duration = Duration::from_secs(2 * 60);
 /// While this many bytes wait to be sent, nothing more is read or dispatched. Source: `-maxsendbuffer`, 1000 kB.
 pub const SEND_PAUSE_BYTES: usize = 1_000_000;
-// A read for a peer returns no more than may wait to be sent.
+// A read for a peer returns at most as many bytes as may wait to be sent.
 const _: () = assert!(crate::filter_request::READ_BYTES_MAX <= SEND_PAUSE_BYTES);
 
 /// Type of a connection.
@@ -113,7 +113,7 @@ pub struct Peer {
     pub(crate) journal: Journal,
     /// Whether the log line about its version includes its address.
     is_address_logged: bool,
-    /// It connected through a Tor service: its address is that of the service's local end.
+    /// It connected through a Tor service, so its address is that of the service's local end.
     is_from_onion: bool,
     /// Whether new blocks are announced to it by headers.
     wants_headers: bool,
@@ -405,7 +405,7 @@ impl Peer {
             Message::GetCFilters(range) => Some(Input::GetFilters(range)),
             Message::GetCFHeaders(range) => Some(Input::GetFilterHashes(range)),
             Message::GetCFCheckpt(kind, stop) => Some(Input::GetFilterCheckpoints(kind, stop)),
-            // Who did not offer the feature is not answered.
+            // A peer that did not offer the feature gets no answer.
             Message::GetUtxoTree(_) | Message::GetUtxoSet(..) if !self.speaks_utxo_sets() => None,
             Message::GetUtxoTree(base) => Some(Input::GetSet(SetRequest::Tree(base))),
             Message::GetUtxoSet(base, index) => Some(Input::GetSet(SetRequest::Chunk(base, index))),
@@ -588,8 +588,9 @@ impl Peer {
     }
 }
 
-/// Whether a message that does not parse is dropped, as Core drops them all: no request waits for addresses. Another
-/// one may be a corrupted answer, which a new connection replaces sooner than a timeout.
+/// Whether a message that does not parse is dropped, as Core drops all of them: true for addresses, for which no
+/// request waits. Any other such message may be a corrupted answer, which a new connection replaces sooner than a
+/// timeout.
 fn is_dropped(command: Command, why: &ParseError) -> bool {
     matches!(command, Command::Addr | Command::AddrV2) && !matches!(why, ParseError::Count { .. })
 }

@@ -15,13 +15,13 @@ pub struct Permissions(u8);
 impl Permissions {
     /// No permission.
     pub const NONE: Permissions = Permissions(0);
-    /// It gets headers while this chain has less than minimum work.
+    /// It gets headers even while our chain has less than minimum work.
     pub const DOWNLOAD: Permissions = Permissions(1);
     /// It is not disconnected for misbehaviour nor evicted, and its headers are trusted to have work.
     pub const NOBAN: Permissions = Permissions(2 | 1);
     /// Its addresses are not rate-limited.
     pub const ADDR: Permissions = Permissions(4);
-    /// What `-whitebind` without names grants, as far as it matters here. Core's `Implicit`.
+    /// The permissions that `-whitebind` without names grants, as far as they matter here. Core's `Implicit`.
     pub const IMPLICIT: Permissions = Permissions(8 | Permissions::NOBAN.0);
     /// All permissions.
     pub const ALL: Permissions = Permissions(7);

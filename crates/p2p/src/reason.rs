@@ -22,7 +22,7 @@ pub enum Reason {
     HandshakeTimeout,
     /// Its transport was not detected within this time.
     V2HandshakeTimeout,
-    /// It, or we, sent nothing at all within this time.
+    /// Within this time it sent nothing at all, or we sent nothing.
     NeverSpoke {
         /// The limit.
         time: Duration,
@@ -52,12 +52,12 @@ pub enum Reason {
     MissingServices {
         /// Those that it offers.
         offered: u64,
-        /// Those that it must offer.
+        /// The services that it must offer.
         expected: u64,
     },
     /// It sent the requested addresses; the connection was made only for that.
     AddressesFetched,
-    /// It answers; the connection was made only to test that.
+    /// It answered; the connection was made only to test that.
     FeelerDone,
     /// Its complete header chain has less than minimum work.
     LittleWork,
@@ -156,12 +156,12 @@ pub enum Reason {
     },
     /// Too many unsolicited blocks with unknown headers.
     UnaskedBlocks,
-    /// A UTXO set, or a chunk of one, that is not what it was asked for.
+    /// A UTXO set, or a chunk of one, that is not the requested one.
     BadUtxoSet(&'static str),
 }
 
 impl Reason {
-    /// A tree or chunk of a UTXO set that was not asked for.
+    /// An unrequested tree or chunk of a UTXO set.
     pub(crate) const UNASKED_UTXO_SET: Reason = Reason::BadUtxoSet("a part of a UTXO set that was not asked for");
 
     /// Whether it was disconnected because requested data did not arrive in time.

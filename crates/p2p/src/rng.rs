@@ -6,7 +6,7 @@ use std::time::Duration;
 /// A source of random numbers.
 #[derive(Clone, Debug)]
 pub enum Rng {
-    /// The operating system's, good for keys.
+    /// The operating system's generator, suitable for keys.
     System,
     /// SplitMix64 from a seed: for draws that need no secret, tests and fuzzing.
     Seeded(u64),
@@ -48,7 +48,7 @@ impl Rng {
 
     /// An exponentially distributed time with this mean. Source: Core's `rand_exp_duration`.
     pub fn exponential(&mut self, mean: Duration) -> Duration {
-        // Of 53 bits, above 0 and at most 1: the maximum result is 37 times the mean.
+        // A number of 53 bits, above 0 and at most 1, so the maximum result is 37 times the mean.
         let unit = ((self.number() >> 11) + 1) as f64 / (1u64 << 53) as f64;
         mean.mul_f64(-unit.ln())
     }

@@ -1,9 +1,9 @@
 //! A UTXO set that is fetched in chunks: the state shared by the hub, which asks peers, and the reader of the set.
 //!
-//! The reader says which set it wants and takes its chunks in order; the hub fetches those of a window. Nothing else of
-//! the set is in memory.
+//! The reader names a set and takes its chunks in order; the hub fetches those of a window. Nothing else of the set is
+//! in memory.
 //!
-//! Absent on purpose: whom to ask for what ([`crate::hub`]).
+//! Absent on purpose: the choice of peers and requests ([`crate::hub`]).
 
 use crate::utxo_sets::ChunkTree;
 use primitives::{BlockHash, Hash256};
@@ -11,14 +11,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Chunks from the one that the reader needs that are requested or in memory: 31 MB.
+/// Maximum number of chunks, from the reader's next one on, that are requested or in memory: 31 MB.
 pub const WINDOW_COUNT: u32 = 8;
 /// Notes that wait for the reader; later ones are dropped.
 const NOTES_COUNT_MAX: usize = 64;
 /// Roots that proved wrong; with more, nothing is fetched.
 const REFUTED_COUNT_MAX: usize = 64;
 
-/// A chunk in the message that brought it.
+/// A chunk in its message.
 #[derive(Debug)]
 pub struct Chunk {
     message: Vec<u8>,
@@ -45,9 +45,10 @@ pub(crate) struct Shared {
     tree: Option<(Hash256, Arc<ChunkTree>)>,
     /// The chunk that the reader needs next.
     next: u32,
-    /// The reader took the chunks from here to `next`.
+    /// The reader took the chunks from this one to `next`.
     taken_from: u32,
-    /// Nobody offers `tree` any more, and chunks of another tree do not follow on those taken: the set ends here.
+    /// No peer offers `tree` any more, and chunks of other trees do not continue those already taken: the set ends
+    /// here.
     is_cut: bool,
     /// Verified chunks from `next` on, less than a window.
     chunks: BTreeMap<u32, Chunk>,
@@ -74,8 +75,8 @@ impl Shared {
         self.tree = Some((root, tree));
     }
 
-    /// Nobody offers the chosen tree any more: goes on with this one if the chunks that the reader took are the same in
-    /// both, else the set ends.
+    /// No peer offers the chosen tree any more: continues with this tree if the chunks that the reader took are the
+    /// same in both; otherwise the set ends.
     pub(crate) fn change(&mut self, root: Hash256, tree: Arc<ChunkTree>) {
         let taken = self.taken_from as usize..self.next as usize;
         let is_same = self.tree.as_ref().is_none_or(|(_, before)| {
@@ -103,7 +104,7 @@ impl Shared {
         }
     }
 
-    /// Chunks of the window that are not there, lowest first.
+    /// Missing chunks of the window, lowest first.
     pub(crate) fn missing(&self) -> Vec<u32> {
         let Some((_, tree)) = &self.tree else { return Vec::new() };
         let count = u32::try_from(tree.hashes.len()).unwrap_or(u32::MAX);
@@ -160,7 +161,7 @@ impl SetExchange {
         self.lock().tree.as_ref().map(|(_, tree)| tree.bytes)
     }
 
-    /// Waits for the chunk at `index`, and makes the one behind it the next; `None` if it did not come within
+    /// Waits for the chunk at `index`, and makes the one after it the next; `None` if it does not arrive within
     /// `patience`.
     pub fn take(&self, index: u32, patience: Duration) -> Option<Chunk> {
         let mut shared = self.lock();
@@ -182,7 +183,7 @@ impl SetExchange {
         shared.tree.as_ref().map(|(_, tree)| tree.bytes)
     }
 
-    /// Whether no more chunks follow on those taken, although the set has more.
+    /// Whether no more chunks follow those already taken, although the set has more.
     pub fn is_cut(&self) -> bool {
         self.lock().is_cut
     }
@@ -192,8 +193,8 @@ impl SetExchange {
         self.lock().notes.drain(..).collect()
     }
 
-    /// The set of the chosen tree proved to be a wrong one: its peers will be disconnected, and the set is fetched again
-    /// from its start. `false` if no other tree was offered.
+    /// The set of the chosen tree proved wrong: its peers will be disconnected, and the set is fetched again from its
+    /// start. `false` if no other tree was offered.
     pub fn refute(&self) -> bool {
         let mut shared = self.lock();
         if let Some((root, _)) = shared.tree.take() {

@@ -118,7 +118,7 @@ pub fn push(made: &mut Made, parent: &HeaderInfo, body: Vec<u8>) -> HeaderInfo {
     child(parent, header)
 }
 
-/// As [`made_on`], headers only.
+/// Like [`made_on`], but only headers.
 pub fn headers_on(start: &HeaderInfo, count: usize, salt: u64) -> Vec<Header> {
     made_on(start, count, salt, 0).headers
 }
@@ -164,7 +164,7 @@ impl Chain {
         }
     }
 
-    /// With minimum work that a chain of `count` blocks on genesis has.
+    /// With the work of a chain of `count` blocks on genesis as minimum work.
     pub fn with_minimum(count: usize) -> Chain {
         let one = Work::of_bits(BITS);
         let minimum_work = (0..count).fold(one, |sum, _| sum.saturating_add(one));

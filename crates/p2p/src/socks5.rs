@@ -1,5 +1,5 @@
-//! SOCKS5 (RFC 1928, RFC 1929): requests a connection from a proxy. An address is sent as a name too, as Core does it:
-//! a proxy that follows Tor's `SafeSocks` refuses requests by address.
+//! SOCKS5 (RFC 1928, RFC 1929): requests a connection from a proxy. Addresses are sent as names too, as in Core,
+//! because a proxy with Tor's `SafeSocks` refuses requests by address.
 //!
 //! Source: Bitcoin Core b88bffe, netbase.cpp, `Socks5`.
 //! Each connection may have random credentials, so that Tor gives each its own circuit (Core's `-proxyrandomize`).

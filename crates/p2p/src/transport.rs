@@ -1,11 +1,10 @@
 //! Bytes to messages and back: the v1 and v2 transports of one connection, without a socket.
 //!
-//! Received bytes go into a staging buffer of [`STAGING_BYTES`]; a larger payload goes from the socket into its own
-//! buffer, which is then handed out: the body of a block is not copied again.
-//! The capacity of a buffer is at most the bytes received plus the greater of that number and [`STEP_BYTES`].
-//! Exception: while a block of the peer is in flight, the buffer is allocated in full, or a pooled one is used.
-//! A block for a peer is encrypted in and sent from the buffer that it was read into (`Packet`); then the buffer is
-//! reused.
+//! Received bytes are put into a staging buffer of [`STAGING_BYTES`]. A larger payload is read from the socket into its
+//! own buffer, which is then handed out, so the body of a block is not copied again. The capacity of a buffer is at
+//! most the bytes received plus the greater of that number and [`STEP_BYTES`]. Exception: while a block of the peer is
+//! in flight, the buffer is allocated in full, or a pooled one is used. A block for a peer is encrypted in and sent
+//! from the buffer that it was read into (`Packet`); then the buffer is reused.
 //!
 //! The checksum of a v1 block is not computed: the receiver hashes its header, and detects a body that does not
 //! match. Every other v1 payload is checked; v2 packets all are.
@@ -360,7 +359,8 @@ impl Transport {
     }
 
     fn step_key(&mut self) -> Result<Step, WireError> {
-        // A v1 peer of another network would look like a key: report it. Source: Core's `ProcessReceivedKeyBytes`.
+        // The bytes of a v1 peer of another network would look like a key: report it. Source: Core's
+        // `ProcessReceivedKeyBytes`.
         if let [m0, m1, m2, m3, b'v', b'e', b'r', b's', b'i', b'o', b'n', 0, 0, 0, 0, 0, ..] = *self.staged() {
             return Err(WireError::MagicOfV1 { want: self.magic, have: [m0, m1, m2, m3] });
         }

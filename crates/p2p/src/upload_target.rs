@@ -71,7 +71,7 @@ impl UploadTarget {
         self.began_at.map_or(CYCLE, |began| (began + CYCLE).saturating_sub(self.now))
     }
 
-    /// Whether the cycle is over, and nothing was sent since.
+    /// Whether the cycle is over, and nothing was sent since then.
     fn is_over(&self) -> bool {
         self.began_at.is_some_and(|began| began + CYCLE < self.now)
     }
@@ -90,7 +90,7 @@ impl UploadTarget {
         self.is_reached_after(0)
     }
 
-    /// The same once `bytes` more are sent.
+    /// Whether the rest is reserved after `bytes` more are sent.
     pub fn is_reached_after(&self, bytes: usize) -> bool {
         let left = if self.is_over() { CYCLE } else { self.left() };
         let kept = left.as_secs() / BLOCK_INTERVAL.as_secs() * BLOCK_BYTES_MAX;

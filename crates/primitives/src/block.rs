@@ -37,7 +37,7 @@ impl Tables {
     ///
     /// # Errors
     ///
-    /// As [`Tables::parse_block`].
+    /// Those of [`Tables::parse_block`].
     pub fn parse_transaction<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Transaction<'a>, DecodeError> {
         self.clear();
         let mut reader = Reader::new(bytes);

@@ -113,7 +113,7 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Args::block_hash`].
+    /// Those of [`Args::block_hash`].
     pub fn txid(&self, at: usize, name: &str) -> Result<Txid, RpcError> {
         hash(self.get(at), name).map(|hash| Txid::from_bytes(*hash.as_bytes()))
     }

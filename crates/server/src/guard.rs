@@ -40,7 +40,7 @@ async fn allow<F: Future<Output = Response>>(
     answer(request).await
 }
 
-/// As [`allow`], but without a password only for the user of this process and root on this machine. Other users need
+/// Like [`allow`], but without a password only for the user of this process and root on this machine. Other users need
 /// the password, and all users if the system does not report the owner of a connection.
 pub(crate) async fn allow_owner<F: Future<Output = Response>>(
     app: &App,

@@ -244,7 +244,7 @@ pub fn put_script_of_coin(json: &mut JsonText, coin: &CoinRef<'_>, prefixes: &Pr
 ///
 /// # Errors
 ///
-/// As [`put_transaction`].
+/// Those of [`put_transaction`].
 pub fn put_parsed(
     json: &mut JsonText,
     tx: &Transaction<'_>,

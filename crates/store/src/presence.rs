@@ -53,7 +53,7 @@ impl Presence {
     ///
     /// # Errors
     ///
-    /// As [`Presence::new`].
+    /// Those of [`Presence::new`].
     pub fn look(&self) -> Result<Gone<'_>> {
         let names = self.disk.list(&self.blocks_dir)?.into_iter().filter(|entry| !entry.is_dir).filter_map(|entry| {
             let block = layout::block_file_number(&entry.name).map(Name::Block);

@@ -64,7 +64,7 @@ impl Restorer {
     ///
     /// # Errors
     ///
-    /// As [`Restorer::block`].
+    /// Those of [`Restorer::block`].
     pub fn undo(&mut self, at: FilePos, record: &[u8]) -> Result<()> {
         let path = layout::undo_file(&self.blocks_dir, at.file);
         self.put(&path, at, record.to_vec())

@@ -174,7 +174,7 @@ impl UndoWriter {
     ///
     /// # Errors
     ///
-    /// As [`UndoWriter::write_out`].
+    /// Those of [`UndoWriter::write_out`].
     pub fn finalise(&mut self, infos: &FileInfos, file: u32) -> Result<()> {
         let used = u64::from(infos.get(file).undo_size);
         if used == 0 {
@@ -201,7 +201,7 @@ impl UndoWriter {
     ///
     /// # Errors
     ///
-    /// As [`UndoWriter::write_out`].
+    /// Those of [`UndoWriter::write_out`].
     pub fn begin_flush(&mut self) -> Result<Flush> {
         self.write_out()?;
         Ok(self.append_set.take_flush())
@@ -211,7 +211,7 @@ impl UndoWriter {
     ///
     /// # Errors
     ///
-    /// As [`UndoWriter::write_out`] and [`Flush::run`].
+    /// Those of [`UndoWriter::write_out`] and [`Flush::run`].
     pub fn flush(&mut self) -> Result<()> {
         self.begin_flush()?.run()
     }

@@ -85,7 +85,7 @@ pub fn open_key(disk: &dyn Disk, blocks_dir: &Path, network: &Network, xor_wante
 ///
 /// # Errors
 ///
-/// As [`open_key`], except for -blocksxor.
+/// Those of [`open_key`], except for -blocksxor.
 pub fn find_key(disk: &dyn Disk, blocks_dir: &Path, network: &Network) -> Result<BlocksKey> {
     if let Some(key) = read_key(disk, blocks_dir)? {
         return Ok(BlocksKey { key, origin: Origin::Stored });

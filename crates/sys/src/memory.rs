@@ -266,7 +266,7 @@ impl<T: Zeroed> Array<T> {
     ///
     /// # Panics
     ///
-    /// As [`Buffer::new`].
+    /// Those of [`Buffer::new`].
     #[must_use]
     pub fn new(count: usize) -> Array<T> {
         Array::of(Buffer::new(Array::<T>::bytes_of(count)))
@@ -292,7 +292,7 @@ impl<T: Zeroed> Array<T> {
     ///
     /// # Errors
     ///
-    /// As [`Buffer::with_pages`].
+    /// Those of [`Buffer::with_pages`].
     pub fn with_pages(count: usize, pages: Pages) -> io::Result<Array<T>> {
         let bytes = count.checked_mul(size_of::<T>()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Array { buffer: Buffer::with_pages(bytes, pages)?, items: PhantomData })

@@ -189,7 +189,7 @@ pub fn block(prev: BlockHash, time: u32, txs: &[Tx]) -> Vec<u8> {
     with_body(mine(4, prev, root, time, EASIEST), &bodies)
 }
 
-/// As [`block`], for serialized transactions without witnesses.
+/// Like [`block`], for serialized transactions without witnesses.
 #[must_use]
 pub fn block_of_bytes(prev: BlockHash, time: u32, transactions: &[Vec<u8>]) -> Vec<u8> {
     let root = merkle_root(transactions.iter().map(|transaction| txid_of(transaction).to_hash256()));

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! In: a set in parts ([`node::snapshot::coins_in_parts`]): of the tip, of an earlier block, or of a snapshot file.
-//! Out: rows sorted by the bytes of their txids, and by vout within a transaction. Workers build and encode the rows
-//! of a part each; one thread writes them in order, so that memory does not grow with the set.
+//! Out: rows sorted by the bytes of their txids, and by vout within a transaction. Each worker builds and encodes the
+//! rows of a part; one thread writes them in order, so that memory does not grow with the set.
 
 mod csv;
 mod parquet;
@@ -31,7 +31,7 @@ pub const COLUMNS: [&str; 8] = ["txid", "vout", "height", "coinbase", "amount", 
 /// Size of a part, in bytes of tables or of a snapshot: the maximum, and the minimum if there are many workers.
 const PART_BYTES_MAX: u64 = 8 << 20;
 const PART_BYTES_MIN: u64 = 1 << 20;
-/// Total size of the parts in progress. Their rows take about five times as much memory.
+/// Total size of the parts in progress. The rows of these parts take about five times as much memory.
 const ALL_PARTS_BYTES: u64 = 16 << 20;
 
 /// The format of the file.
@@ -133,7 +133,7 @@ pub fn export_coins(options: &Options, request: &CoinsRequest<'_>, events: Event
     let par = options.par.max(1);
     let part_bytes = match request.format {
         CoinsFormat::Parquet => (ALL_PARTS_BYTES / par as u64).clamp(PART_BYTES_MIN, PART_BYTES_MAX),
-        // There are no groups of rows.
+        // SQLite has no groups of rows.
         _ => PART_BYTES_MIN,
     };
     coins_in_parts(options, request.of, &out, part_bytes, events, |parts| {

@@ -1,4 +1,4 @@
-//! Coins as Parquet: groups of rows that are encoded side by side.
+//! Coins as Parquet: groups of rows that are encoded in parallel.
 
 use super::{Row, Rows, Writer};
 use crate::aside::{Aside, failed};
@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 /// Bytes of a hash.
 const HASH_BYTES: i32 = 32;
-/// Rows of a group at most, and bytes of their scripts, about: what a reader must hold of it, and a worker.
+/// Maximum rows of a group, and the approximate maximum of their scripts' bytes: a reader and a worker must hold a
+/// group in memory.
 const GROUP_ROWS_MAX: usize = 1 << 18;
 const GROUP_SCRIPT_BYTES_MAX: usize = 16 << 20;
 

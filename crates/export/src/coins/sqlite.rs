@@ -1,7 +1,7 @@
 //! Coins as a database of SQLite: the table `utxos`. Hashes and scripts are hexadecimal text, as in the table of Core's own
 //! script (utxo_to_sqlite in contrib).
 //!
-//! The file has no journal while it is made: it bears its name when it is whole.
+//! The file has no journal while it is written, because it gets its name only when it is complete.
 
 use super::{Rows, Writer};
 use crate::aside::{Aside, failed};
@@ -18,7 +18,7 @@ const TABLE: &str = "create table utxos (txid text not null, vout integer not nu
                      address text)";
 const INSERT: &str = "insert into utxos values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 
-/// A row, ready to be written: hexadecimal text is a range of the piece's.
+/// A row, ready to be written: its hexadecimal texts are ranges of the piece's text.
 struct SqlRow {
     txid_and_script: std::ops::Range<usize>,
     vout: u32,

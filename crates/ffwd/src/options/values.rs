@@ -162,7 +162,7 @@ pub(crate) fn prune(text: &str) -> Result<Prune, String> {
     text.parse().map_or_else(|_| Err(not_a_size(text)), prune_of)
 }
 
-/// As [`prune`], for a number.
+/// Like [`prune`], for a number.
 pub(crate) fn prune_of(number: i64) -> Result<Prune, String> {
     match number {
         0 => Ok(Prune::Off),

@@ -57,7 +57,7 @@ pub(super) struct Accumulators {
 }
 
 impl Accumulators {
-    /// Four ones, if the processor has the instructions.
+    /// Four numbers that are one, if the processor has the instructions.
     pub(super) fn detect() -> Option<Accumulators> {
         let has = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
         // SAFETY: all zeros is a vector.
@@ -277,7 +277,7 @@ fn times(limb: __m256i, factor: u64) -> (__m256i, __m256i) {
 fn carry_signed(columns: &mut [__m256i]) {
     let mask = splat(MASK);
     let bias = splat(CARRY_BIAS - (CARRY_BIAS >> 52));
-    // Nothing was subtracted from the first one.
+    // Nothing was subtracted from the first column.
     let mut over = splat(CARRY_BIAS >> 52);
     let (last, rest) = columns.split_last_mut().expect("there are columns");
     for column in rest {

@@ -1,7 +1,7 @@
 //! Eight accumulators (AVX-512 F and IFMA), and the numbers that sixteen lanes of ChaCha20 generate for them.
 //!
-//! Numbers are multiplied by [`super::karatsuba`]. Of sixteen keys the first eight are in the even lanes of 32 bits,
-//! the others in the odd ones: each pair of lanes is one lane of 64 bits, of one number and of another.
+//! Numbers are multiplied by [`super::karatsuba`]. The first eight of sixteen keys are in the even lanes of 32 bits,
+//! the others in the odd ones, so each lane of 64 bits has one word of two numbers.
 
 use super::karatsuba::{BITS, Fe, LIMBS48, Scratch, splat, zero, zeros};
 use super::reference::from_limbs;
@@ -18,7 +18,7 @@ const _: () = assert!(KEYS_AT_ONCE == 2 * LANES && WORDS.is_multiple_of(16) && W
 #[derive(Clone, Debug)]
 pub(super) struct Accumulators {
     product: Fe,
-    /// The lanes from this one on are still one; with 0 the product is not set.
+    /// From this lane on, all lanes are still one; 0: the product is not set.
     used: usize,
     room: Room,
 }
@@ -32,7 +32,7 @@ struct Room {
 }
 
 impl Accumulators {
-    /// Eight ones, if the processor has the instructions.
+    /// Eight numbers that are one, if the processor has the instructions.
     pub(super) fn detect() -> Option<Accumulators> {
         let has = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512ifma");
         has.then(|| {

@@ -3,9 +3,9 @@
 //! Layout: vector `i` holds limb `i`, of 48 bits and weight 2^(48 i), of eight numbers. A number has 64 limbs, 3072
 //! bits. Invariant of [`Fe`]: every limb is below 2^48 + 2^43. Sums of eight limbs are below 2^52, the limit of IFMA.
 //!
-//! Product: three levels of Karatsuba's method (Knuth vol. 2, 4.3.3) above eight limbs and eight limbs, whose columns
-//! stay in registers: 27 * 128 multiplications in place of the 8,192 of the plain method. Columns are sums modulo 2^64,
-//! read as signed.
+//! Product: three levels of Karatsuba's method (Knuth vol. 2, 4.3.3) down to eight by eight limbs, whose columns stay
+//! in registers: 27 * 128 multiplications instead of the 8,192 of the plain method. Columns are sums modulo 2^64, read
+//! as signed.
 //!
 //! Bound: a column is a sum of lower halves of products, each below 2^52, and 16 times a sum of upper halves. The upper
 //! halves of all blocks sum to the exact column, below 64 * 2^(2 * 48 + 1), less the lower halves, divided by 2^52. A
@@ -146,7 +146,7 @@ macro_rules! add_row {
     };
 }
 
-/// Adds halves of the products of eight limbs and eight to their columns, of which `$at` is the first.
+/// Adds halves of the products of eight limbs and eight to their columns, the first of which is `$at`.
 macro_rules! add_rows {
     ($sums:ident, $at:literal, $multiply:ident, $a:ident, $b:ident, [$($i:literal),*]) => {
         $(add_row!($sums, $at + $i, $multiply, $a[$i], $b, [0, 1, 2, 3, 4, 5, 6, 7]);)*
@@ -155,7 +155,7 @@ macro_rules! add_rows {
 
 /// The columns of eight limbs times eight limbs. An upper half has a weight of 2^52, 16 times that of the next column.
 ///
-/// Unrolled, once for each place: whatever the level of optimization, the sums stay in registers.
+/// Unrolled, once for each call, so that the sums stay in registers at every optimization level.
 macro_rules! block_columns {
     ($a:expr, $b:expr) => {{
         let a: &[__m512i; BLOCK] = $a;

@@ -5,7 +5,7 @@
 //! eight, each lane a separate accumulator. With AVX2 and FMA key streams are generated in eight lanes, products in
 //! four, with limbs of 52 bits and without Karatsuba's method.
 //!
-//! Absent on purpose: the hash that gives a key. Source: Bitcoin Core b88bffe, crypto/muhash.cpp.
+//! Absent on purpose: the hash that makes a key. Source: Bitcoin Core b88bffe, crypto/muhash.cpp.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -32,7 +32,7 @@ pub const ONE: Number = {
 /// Limbs of 52 bits, for products in lanes.
 #[cfg(target_arch = "x86_64")]
 const LIMBS52: usize = 60;
-/// Bits of the highest of them that are below 2^3072.
+/// Bits of the highest limb that are below 2^3072.
 #[cfg(target_arch = "x86_64")]
 const TOP_BITS: u32 = 4;
 #[cfg(target_arch = "x86_64")]
@@ -81,7 +81,7 @@ enum Kind {
     Avx512(Box<avx512::Accumulators>),
 }
 
-/// The kind of processor whose lanes multiply: one that this processor is, or [`Cpu::Plain`].
+/// The kind of processor whose lanes multiply: a kind whose instructions this processor has, or [`Cpu::Plain`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel(Cpu);
 

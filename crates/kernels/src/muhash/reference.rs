@@ -91,8 +91,8 @@ pub(super) fn reduce(number: &Number) -> Number {
 
 /// By Fermat: the power of the prime less 2, whose bits are ones except in its lowest 21.
 ///
-/// A power with an exponent of k ones, squared k times and multiplied by itself, is one of 2 k ones: 3,072 squares and
-/// some twenty products.
+/// A power whose exponent has k ones, squared k times and multiplied by itself, has an exponent of 2 k ones: 3,072
+/// squarings and some twenty products.
 pub(super) fn inverse(number: &Number) -> Number {
     let wanted = BITS - LOW_BITS;
     let mut ones = *number;

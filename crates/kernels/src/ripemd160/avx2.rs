@@ -47,14 +47,14 @@ fn not(x: __m256i) -> __m256i {
     _mm256_xor_si256(x, _mm256_set1_epi32(-1))
 }
 
-/// Either one of them, or all three.
+/// The bits that exactly one or all three of them have.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn f1(x: __m256i, y: __m256i, z: __m256i) -> __m256i {
     _mm256_xor_si256(_mm256_xor_si256(x, y), z)
 }
 
-/// `y` where `x` has a bit, else `z`.
+/// The bits of `y` where `x` is set, of `z` elsewhere.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn f2(x: __m256i, y: __m256i, z: __m256i) -> __m256i {
@@ -68,7 +68,7 @@ fn f3(x: __m256i, y: __m256i, z: __m256i) -> __m256i {
     _mm256_xor_si256(_mm256_or_si256(x, not(y)), z)
 }
 
-/// `x` where `z` has a bit, else `y`.
+/// The bits of `x` where `z` is set, of `y` elsewhere.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn f4(x: __m256i, y: __m256i, z: __m256i) -> __m256i {

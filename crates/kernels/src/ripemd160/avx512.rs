@@ -48,7 +48,7 @@ fn f1(x: __m512i, y: __m512i, z: __m512i) -> __m512i {
     _mm512_ternarylogic_epi32::<0x96>(x, y, z)
 }
 
-/// `y` where `x` has a bit, else `z`.
+/// The bits of `y` where `x` is set, of `z` elsewhere.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn f2(x: __m512i, y: __m512i, z: __m512i) -> __m512i {

@@ -54,7 +54,7 @@ impl Lanes {
         Lanes::available().into_iter().rfind(|lanes| cpu.allows(lanes.cpu())).unwrap_or(Lanes::PORTABLE)
     }
 
-    /// The processors that have them.
+    /// The processors that have these lanes.
     fn cpu(self) -> Cpu {
         match self.0 {
             Kind::Portable => Cpu::Plain,

@@ -185,8 +185,7 @@ ifma!(
 );
 #[cfg(any(test, feature = "ablation"))]
 ifma!(
-    /// By the same instructions in AVX-512's encoding, for processors that have only those: for tests and measurements
-    /// there.
+    /// With the same instructions in AVX-512's encoding, for tests and measurements on processors that lack AVX-IFMA.
     IfmaOfAvx512,
     "avx2,avx512ifma,avx512vl",
     is_x86_feature_detected!("avx512ifma") && is_x86_feature_detected!("avx512vl"),
@@ -251,7 +250,7 @@ impl<M: Multiply> Four<M> {
         unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), self.0) };
     }
 
-    /// All bits of the lanes of a mask.
+    /// Sets all bits of the lanes of a mask.
     #[inline(always)]
     fn mask(self, mask: u8) -> __m256i {
         self.load_four(&MASKS[usize::from(mask & Self::ALL)]).0

@@ -55,7 +55,7 @@ impl Vector for Avx512 {
         code()
     }
 
-    /// An end of a basic block, where LLVM's instruction scheduler stops: a branch without an instruction. Spilling a
+    /// Ends a basic block, at which LLVM's instruction scheduler stops, without emitting an instruction. Spilling a
     /// vector costs as much as 1.3 to 1.7 products of limbs (Zen 4).
     #[inline(always)]
     fn fence() {
@@ -83,7 +83,7 @@ impl Vector for Avx512 {
 
     #[inline(always)]
     fn gather(self, rows: [&[u64; 4]; LANES_MAX]) -> [Avx512; 4] {
-        // Two rows a vector, so that the steps below put the lanes in order.
+        // Each vector has two rows, so that the steps below put the lanes in order.
         let a = two_rows(self, rows[0], rows[2]);
         let b = two_rows(self, rows[1], rows[3]);
         let c = two_rows(self, rows[4], rows[6]);
@@ -166,8 +166,8 @@ impl Vector for Avx512 {
         high.0 = instruction!(_mm512_madd52hi_epu64(high.0, a.0, b.0));
     }
 
-    /// All lower halves first: the upper half of a number goes to the same column as the lower half of the next number,
-    /// which would have to wait for it.
+    /// All lower halves are added first: the upper half of a number and the lower half of the next one belong to the
+    /// same column, so the latter would have to wait.
     #[inline(always)]
     fn add_products(columns: &mut [Avx512; 10], k: usize, a: Avx512, b: &[Avx512; 5], first: usize) {
         for j in first..5 {

@@ -1,4 +1,4 @@
-//! Questions about `u1 G + u2 P`: into the lanes, and the results back.
+//! Puts questions about `u1 G + u2 P` into the lanes, and reads the results.
 //!
 //! P is given by x; its y is never computed beforehand. With g = x^3 + 7, which is y^2, the point (x g, g^2) is P
 //! stretched by y (see [`super::ladder`]), so u2 P is found except for a factor of y. The equation that u1 G + u2 P has
@@ -36,7 +36,7 @@ use super::repeats::{self, Key, Set};
 use super::vector::{LANES_MAX, Vector};
 use std::marker::PhantomData;
 
-/// Memory that a call needs.
+/// The memory of a call.
 struct Memory<V> {
     room: Room<V>,
     combs: Combs,
@@ -311,7 +311,7 @@ impl<V: Vector> Equation<V> {
     }
 }
 
-/// A line through u1 G and u2 P: the part that is independent of P's y.
+/// The line through u1 G and u2 P: the part that is independent of P's y.
 #[derive(Clone, Copy)]
 pub(super) struct Line<V> {
     /// y2 over y.

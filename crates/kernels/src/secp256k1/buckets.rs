@@ -72,7 +72,7 @@ fn windows(bits: usize) -> Vec<Window> {
 pub(super) struct Room<V> {
     pub(super) pairs: Pairs<V>,
     buckets: Vec<Bucket>,
-    /// The buckets of the waiting sums, in order, and of those that wait after them.
+    /// The buckets of the queued sums in order, and of those that are queued after them.
     waiting: [Vec<u32>; 2],
 }
 
@@ -82,8 +82,8 @@ impl<V: Vector> Room<V> {
     }
 }
 
-/// Whether the sum of the multiples is zero. Also false if an addition was of equal or opposite points: then nothing is
-/// known. With random multipliers that does not happen, unless the points are related.
+/// Whether the sum of the multiples is zero. Also false if an addition had equal or opposite points: then the result is
+/// unknown. With random multipliers that does not happen, unless the points are related.
 pub(super) fn is_zero<V: Vector>(room: &mut Room<V>, multiples: &[Multiple]) -> bool {
     is_zero_in(room, multiples, best_bits(multiples.len()))
 }
@@ -98,7 +98,7 @@ pub(super) fn is_zero_in<V: Vector>(room: &mut Room<V>, multiples: &[Multiple], 
         .is_some_and(|()| opposite(&at_bits.map(|term| term.map(|term| room.pairs.point(term)))))
 }
 
-/// Fills the buckets of all windows. `None` if an addition was of equal or opposite points.
+/// Fills the buckets of all windows. `None` if an addition had equal or opposite points.
 fn fill<V: Vector>(room: &mut Room<V>, multiples: &[Multiple], windows: &[Window]) -> Option<()> {
     let Room { pairs, buckets, waiting: [waiting, next] } = room;
     buckets.clear();

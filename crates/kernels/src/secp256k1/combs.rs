@@ -97,7 +97,7 @@ impl Combs {
         self.good = each!(i, good[i] & !unknown[i]);
     }
 
-    /// Whether a key is a point and has a table.
+    /// Whether a key is a point of the curve and has a table.
     fn is_good<V: Vector>(&self, key: usize) -> bool {
         self.good[key / V::LANES] >> (key % V::LANES) & 1 == 1
     }

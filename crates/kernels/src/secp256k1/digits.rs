@@ -23,7 +23,7 @@ use super::vector::{LANES_MAX, Vector};
 /// Bits of a window of the key's scalars: each key needs a table of `2^(bits - 1)` multiples. Measured: with 4 bits a
 /// signature takes as long, with 6 bits 8 % longer.
 pub(super) const KEY_BITS: usize = 5;
-/// Windows of each of them: 130 bits hold 129 and a sign.
+/// Windows of each half: 130 bits hold 129 bits and a sign.
 pub(super) const KEY_WINDOWS: usize = 129usize.div_ceil(KEY_BITS);
 /// Bits of a window of the generator's scalar: the tables have 2.8 MiB. Measured: with 8 bits and 256 KiB, ten more
 /// points are added, and a signature takes 3 % longer.
@@ -63,7 +63,7 @@ pub(super) struct Digits {
 impl Digits {
     pub(super) const ONES: Digits = Digits { places: [0; LANES_MAX], negative: 0 };
 
-    /// [`Digits::set`] for all lanes, from their windows of `bits` bits.
+    /// [`Digits::set`] for all lanes at once, from their windows of `bits` bits.
     #[inline(always)]
     fn set_all<V: Vector>(&mut self, windows: V, bits: u32) {
         let half = 1 << (bits - 1);
@@ -243,13 +243,13 @@ fn base_bits(scalar: Scalar) -> [u64; 4] {
     ((scalar - Scalar::ONE).half() + MIDDLE).words()
 }
 
-/// The two times [`KEY_SCALAR_BITS`] bits that represent a scalar.
+/// The bits that represent a scalar: [`KEY_SCALAR_BITS`] for each half.
 #[cfg(test)]
 fn key_bits(scalar: Scalar) -> [[u64; 3]; 2] {
     short_bits::<KEY_SCALAR_BITS>(scalar)
 }
 
-/// The two times `BITS` bits, at least 129 each, that represent a scalar.
+/// The bits that represent a scalar: `BITS`, at least 129, for each half.
 ///
 /// 129 are enough: r1 and r2 are within half of |a1| + |a2| and |b1| + |b2| of zero, plus one for the rounding, which
 /// is below 0.64 * 2^128.
@@ -257,7 +257,7 @@ pub(super) fn short_bits<const BITS: usize>(scalar: Scalar) -> [[u64; 3]; 2] {
     const { assert!(BITS > 128 && BITS <= 192) };
     split((scalar - Scalar::ONE - LAMBDA).half()).map(|mut short| {
         let at = BITS - 1;
-        // Adding 2^(l-1) makes l bits without a sign of it, even if it is negative: the higher words wrap.
+        // Adding 2^(l-1) turns it into l bits without a sign, even if it is negative: the higher words wrap.
         short[at / 64] = short[at / 64].wrapping_add(1 << (at % 64));
         assert!(short[2] >> (BITS - 128) == 0, "short scalars have a sign and 128 bits");
         short

@@ -37,7 +37,7 @@ pub(super) struct Loose<V>([V; 5]);
 
 /// A factor of products: [`Fe`] and [`Loose`].
 pub(super) trait Multiplicand<V: Vector>: Copy {
-    /// A vector of it, from which others of the same kind can be made.
+    /// One of its vectors, from which others of the same kind can be made.
     fn like(&self) -> V;
 
     /// The limbs, as factors.
@@ -93,7 +93,7 @@ impl<V: Vector> Columns<V> {
         let top = t[4].plus(like.splat(PRIMES_ADDED << 48));
         let above = top.down::<48>();
         t[4] = top.and(like.splat(TOP));
-        // Bit 48 is clear: without a bias to subtract both steps are one instruction on some processors.
+        // Bit 48 is clear. If there is no bias to subtract, both steps are one instruction on some processors.
         t[4] = if bias == 0 { t[4].or(like.splat(TOP + 1)) } else { t[4].plus(like.splat(TOP + 1 - back)) };
         t[0] = t[0].plus(like.splat(bias.wrapping_sub((PRIMES_ADDED + 1) * C)));
         t[0] = t[0].plus_c_times(above);
@@ -150,7 +150,7 @@ impl<V: Vector> Columns<V> {
         self
     }
 
-    /// Times two to the power of `POWER`.
+    /// Multiplies by 2^`POWER`.
     #[inline(always)]
     pub(super) fn shifted<const POWER: u32>(mut self) -> Columns<V> {
         for i in 0..5 {
@@ -206,7 +206,7 @@ impl<V: Vector> Fe<V> {
         Columns(self.0)
     }
 
-    /// This in the lanes of `mask`, `other` in the others.
+    /// `self` in the lanes of `mask`, `other` in the others.
     #[inline(always)]
     pub(super) fn where_else(mut self, mask: u8, other: &Fe<V>) -> Fe<V> {
         for i in 0..5 {
@@ -322,7 +322,7 @@ impl<V: Vector> Loose<V> {
         Loose(limbs)
     }
 
-    /// The same numbers, for other operations than multiplication too.
+    /// The same numbers, usable for operations other than multiplication too.
     #[inline(always)]
     pub(super) fn masked(mut self) -> Fe<V> {
         if V::MASKS {

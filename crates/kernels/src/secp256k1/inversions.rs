@@ -1,4 +1,4 @@
-//! Many inverses in lanes by a single inversion (Montgomery's trick), and its use: sums of points with z = 1.
+//! Many inverses in lanes by a single inversion (Montgomery's trick), and their use: sums of points with z = 1.
 //!
 //! Numbers are multiplied as they are added, the product of all lanes is inverted, and the inverses are computed in
 //! reverse order: three products each. A sum of two points with z = 1 needs one inverse, of the difference of their x,
@@ -32,7 +32,7 @@ pub(super) struct Inversions<V> {
     steps: Vec<Ways<Step<V>>>,
     /// Number of steps in use.
     count: usize,
-    /// The product of all numbers added; while inverses are taken, its inverse.
+    /// The product of all added numbers; while inverses are taken, the inverse of that product.
     product: Ways<Loose<V>>,
 }
 
@@ -59,7 +59,7 @@ impl<V: Vector> Inversions<V> {
     /// Adds numbers.
     #[inline(always)]
     pub(super) fn put(&mut self, numbers: &Ways<Fe<V>>) {
-        // Not pushed: a step has 1,280 bytes, which would be copied once more.
+        // Written in place, because a step has 1,280 bytes, which `push` would copy once more.
         let step = &mut self.steps[self.count];
         for way in 0..WAYS {
             step[way].number = numbers[way].loose();
@@ -188,7 +188,7 @@ impl<V: Vector> Inversions<V> {
 
 /// The inverses in all lanes, by a single inversion; `None` if a number is zero.
 ///
-/// Not inlined: otherwise the caller with several calls is too long, and takes 4 % longer.
+/// Not inlined: otherwise a caller with several calls becomes too long, and takes 4 % more time.
 #[inline(never)]
 fn inverses<V: Vector>(numbers: &Ways<Loose<V>>) -> Option<Ways<Loose<V>>> {
     numbers[0].like().run(
@@ -247,7 +247,7 @@ pub(super) fn difference<V: Vector>(a: &Coordinate<V>, b: &Coordinate<V>) -> Loo
     b.number.columns().minus(&a.number).carry_loose()
 }
 
-/// The number whose inverse the doubling of a point needs. The point has its own sign of y.
+/// The number whose inverse the doubling of a point needs. The sign of its y is included.
 #[inline(always)]
 pub(super) fn twice_y<V: Vector>(a: &Coordinate<V>) -> Loose<V> {
     debug_assert!(a.negative == 0, "what is doubled has its own y");

@@ -1,5 +1,4 @@
-//! Memory that a thread keeps from one call to the next, because otherwise the system would allocate and free it each
-//! time.
+//! Memory that a thread keeps between calls, because otherwise the system would allocate and free it each time.
 //!
 //! A value is moved out for a call and back after it: a panic in between loses it, and a nested call makes a new one.
 
@@ -7,7 +6,8 @@ use std::any::Any;
 use std::cell::Cell;
 use std::thread::LocalKey;
 
-/// The kept value: of any type, because a `static` cannot be generic over kinds of vectors. Declare it `thread_local`.
+/// The kept value. It has any type, because a `static` cannot be generic over kinds of vectors. Declare it
+/// `thread_local`.
 pub(super) type Kept = Cell<Option<Box<dyn Any>>>;
 
 /// Calls `code` with the kept value; with a new one from `new` if there is no value, or one of another type.

@@ -9,8 +9,8 @@
 //! - The key's table has as many levels as the tree, and shares its inversions: each level needs twice the last even
 //!   multiple, and the sums of that with all odd multiples so far.
 //!
-//! The key's own curve may be another than secp256k1: for any z, (x, y) -> (x z^2, y z^3) leads from y^2 = x^3 + b to
-//! y^2 = x^3 + b z^6, and the formulas for sums and doublings do not contain b. A point (X, Y, Z) there is (X, Y, Z z)
+//! The key may be on a curve other than secp256k1: for any z, (x, y) -> (x z^2, y z^3) leads from y^2 = x^3 + b to y^2
+//! = x^3 + b z^6, and the formulas for sums and doublings do not contain b. A point (X, Y, Z) there is (X, Y, Z z)
 //! here, in Jacobian coordinates. [`super::batch`] stretches the key in this manner.
 //!
 //! Exceptions of the sums (equal and opposite points, y = 0) are reported for each lane: in `unknown`, or by z = 0.
@@ -23,8 +23,8 @@ use super::products::mul;
 use super::tables::{BASES, Bases, ask, look_up};
 use super::vector::{LANES_MAX, Vector};
 
-/// The most pairs of vectors that share inversions. Their tables and the points of a [`PART`] have some 650 KiB in
-/// lanes of AVX-512.
+/// Maximum number of pairs of vectors that share inversions. Their tables and the points of a [`PART`] have some 650
+/// KiB in lanes of AVX-512.
 pub(super) const PAIRS: usize = 10;
 /// Windows of the key's scalar whose points are computed at a time.
 const PART: usize = 13;
@@ -36,9 +36,9 @@ const MULTIPLES: usize = 1 << (KEY_BITS - 1);
 /// Levels of the generator's tree, and of the key's table.
 const LEVELS: usize = KEY_BITS;
 const _: () = assert!(BASE_WINDOWS.is_multiple_of(2) && base_points(LEVELS) == 1 && base_points(LEVELS - 1) > 1);
-/// The multiples that are operands of others: the lower half of the odd ones, and after them the even one of the level.
+/// The multiples that are operands of others: the lower half of the odd ones, followed by the even one of the level.
 const OPERANDS: usize = MULTIPLES / 2 + 1;
-/// The index of the even one: 2, 4, 8 or 16 times the key.
+/// The index of the even multiple: 2, 4, 8 or 16 times the key.
 const EVEN: usize = OPERANDS - 1;
 
 /// lambda (x, y) = (beta x, y). Source: libsecp256k1, `group_impl.h`.
@@ -50,7 +50,7 @@ pub(super) const BETA: [u64; 4] =
 #[repr(C, align(64))]
 struct KeyMultiple {
     x: [u64; 4],
-    /// beta x, which with the same y is lambda times the multiple.
+    /// beta x: with the same y this is lambda times the multiple.
     x_lambda: [u64; 4],
     y: [u64; 4],
 }
@@ -117,7 +117,7 @@ impl<V: Vector> Room<V> {
         self.begin_tables(keys);
         let bases = &*BASES;
         let zero = Fe::small(like, 0);
-        // A point of each pair that has no partner at its level.
+        // For each pair of vectors, a point that has no partner at its level.
         let mut single = vec![[Flat { x: zero, y: zero, negative: 0 }; WAYS]; digits.len()];
         let mut stride = 0;
         for level in 0..LEVELS {
@@ -218,8 +218,8 @@ impl<V: Vector> Room<V> {
         self.base_sums_and_tables(like, &[], digits, unknown)
     }
 
-    /// The sum of `count` points, a power of two, for each pair of vectors, by pairs: `pair` number `at` of all pairs
-    /// of vectors together.
+    /// The sum of `count` points (a power of two) for each pair of vectors, computed in pairs; `pair` returns number
+    /// `at` among those of all pairs of vectors.
     #[inline(always)]
     pub(super) fn tree(
         &mut self,
@@ -337,7 +337,7 @@ const fn multiples_at(level: usize) -> usize {
     (1 << level) / 2 + if level + 1 < LEVELS { 1 } else { 0 }
 }
 
-/// Whether number `at` of them is the even one, which is the last and a doubling.
+/// Whether multiple number `at` is the even one, which is the last, and a doubling.
 const fn is_double(level: usize, at: usize) -> bool {
     at == (1 << level) / 2
 }
@@ -345,7 +345,8 @@ const fn is_double(level: usize, at: usize) -> bool {
 /// Place of the even multiple, which is not in a table.
 const TO_EVEN: usize = MULTIPLES;
 
-/// Number `at` of them: indexes of the operands of the sum, and its own index among the odd ones, or [`TO_EVEN`].
+/// For multiple number `at`: the indexes of the operands of the sum, and its own index among the odd ones, or
+/// [`TO_EVEN`].
 const fn multiple_of(level: usize, at: usize) -> (usize, usize, usize) {
     if !is_double(level, at) {
         (at, EVEN, (1 << level) / 2 + at)
@@ -356,8 +357,8 @@ const fn multiple_of(level: usize, at: usize) -> (usize, usize, usize) {
     }
 }
 
-/// A coordinate of the points that the generator's windows select: number `at` of all pairs of vectors together, of one
-/// of the two vectors.
+/// A coordinate of the points that the generator's windows select: number `at` among those of all pairs of vectors, in
+/// one of the two vectors.
 #[inline(always)]
 fn of_tables<V: Vector>(
     like: V,
@@ -372,7 +373,7 @@ fn of_tables<V: Vector>(
     look_up(like, bases.table(window), &digits.base[window], axis)
 }
 
-/// Prefetches the points that two windows select, the first of them number `at` of all pairs of vectors together, if it
+/// Prefetches the points that two windows select, starting with number `at` among those of all pairs of vectors, if it
 /// exists.
 #[inline(always)]
 fn ask_for<V: Vector>(bases: &Bases, digits: &[Ways<Recoded>], at: usize) {
@@ -397,7 +398,7 @@ fn climb<V: Vector>(sum: &mut Ways<Rung<V>>, windows: &[Ways<Flat<V>>], start: b
     }
 }
 
-/// The sums of pairs of points with z = 1, by one inversion: `each` for each pair of vectors. Lanes with equal or
+/// The sums of pairs of points with z = 1, by one inversion: `each` sums for each pair of vectors. Lanes with equal or
 /// opposite points are added to `unknown`.
 #[inline(always)]
 pub(super) fn add_all<V: Vector>(

@@ -1,9 +1,9 @@
 //! Statements about points of the curve secp256k1, proven many at a time in vector lanes.
 //!
-//! Input: a [`Claim`] for each signature. Output: whether it is proven. "Not proven" does not mean false: the claim may
-//! be false, the lanes may have met an exception of their formulas, or the claim may have an unsupported form. Callers
-//! that need the answer use a complete implementation. So nothing here can reject a valid signature; the code only has
-//! to ensure that it never proves a false claim.
+//! Input: a [`Claim`] for each signature. Output: whether the claim is proven. "Not proven" does not mean false: the
+//! claim may be false, the lanes may have met an exception of their formulas, or the claim may have an unsupported
+//! form. Callers that need the answer use a complete implementation. So nothing here can reject a valid signature; the
+//! code only has to ensure that it never proves a false claim.
 //!
 //! Every claim reduces to one question: do x and, if required, y of `u1 G + u2 P` have the claimed values? The lanes of
 //! a vector take the same steps through the ladder together:
@@ -73,9 +73,9 @@ use vector::Vector;
 /// The known part of a point's y coordinate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Y {
-    /// The even one of the two.
+    /// The even one of the two possible values.
     Even,
-    /// The odd one of the two.
+    /// The odd one of the two possible values.
     Odd,
     /// This value, 32 bytes, big endian. It is verified, not trusted.
     Given([u8; 32]),
@@ -111,7 +111,7 @@ pub enum Claim {
         /// The hash of `r`, `x` and the message; reduced modulo the order here.
         challenge: [u8; 32],
     },
-    /// A point with even y plus `tweak` times the generator is another point. Source: BIP-0341.
+    /// A point with even y, plus `tweak` times the generator, is a given other point. Source: BIP-0341.
     Tweak {
         /// The point's x.
         x: [u8; 32],
@@ -172,7 +172,7 @@ impl Lanes {
     pub(crate) fn best(cpu: Cpu) -> Option<Lanes> {
         let pays = |lanes: &Lanes| match lanes.cpu() {
             Cpu::Plain => false,
-            // Not measured: only if it is requested.
+            // Not measured, so used only on request.
             Cpu::Neon => cpu == Cpu::Neon,
             kind => cpu.allows(kind),
         };
@@ -198,7 +198,7 @@ impl Lanes {
         }
     }
 
-    /// The name of their instructions.
+    /// The name of the lanes' instructions.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0 {
@@ -237,8 +237,8 @@ impl Lanes {
             }
     }
 
-    /// Which of the claims are proven, in order. A single one takes as long as [`Lanes::width`] of them. Adjacent
-    /// claims of ECDSA that differ only in their keys take little longer than one of them.
+    /// Which of the claims are proven, in order. A single one takes as long as [`Lanes::width`] of them. Adjacent ECDSA
+    /// claims that differ only in their keys take little longer than one claim.
     #[must_use]
     pub fn prove(self, claims: &[Claim]) -> Vec<bool> {
         match self.0 {

@@ -58,7 +58,7 @@ fn affine(point: &TablePoint) -> Affine {
     Affine { x: Field::constant(x), y: Field::constant(y) }
 }
 
-/// The most pairs that share an inversion: the data stored for each of their vectors stays in a processor's cache.
+/// Maximum number of pairs that share an inversion: their vectors' data must stay in a processor's cache.
 const SHARED_MAX: usize = 4096;
 const _: () = assert!(SHARED_MAX.is_multiple_of(LANES_MAX * WAYS), "whole vectors");
 /// The indexes of the generator and of another point, which are used in idle lanes.
@@ -126,7 +126,7 @@ impl<V: Vector> List<V> {
         is_point
     }
 
-    /// Removes pairs from each group's indexes; an odd one stays.
+    /// Removes pairs from each group's indexes; if the number is odd, one index remains.
     fn pair_up(&self, groups: &mut [Option<Vec<u32>>]) -> RoundOfSums {
         let mut round = RoundOfSums::default();
         for (group, slot) in groups.iter_mut().enumerate() {
@@ -196,7 +196,7 @@ fn decompress_part<V: Vector>(like: V, keys: &[[u8; 33]], points: &mut Vec<Table
         }
         odd[way] |= (key[0] & 1) << lane;
     }
-    // Not by `map`: its closure is compiled without the lanes.
+    // Not by `map`, whose closure would be compiled without the lanes' instructions.
     let x = [
         Fe::from_lanes(like, &x[0]),
         Fe::from_lanes(like, &x[1]),

@@ -26,7 +26,7 @@ fn lanes_of(mask: u8) -> uint64x2_t {
     read(&[lane(0), lane(1)])
 }
 
-/// A bit for each lane of all ones.
+/// A mask bit for each lane whose bits are all ones.
 #[inline(always)]
 fn mask_of(lanes: uint64x2_t) -> u8 {
     let [first, second] = instruction!([vgetq_lane_u64::<0>(lanes), vgetq_lane_u64::<1>(lanes)]);

@@ -15,7 +15,8 @@ use super::reference::{Affine, Field};
 use super::tables::{BASES, TablePoint};
 use super::vector::{LANES_MAX, Vector};
 
-/// The most pairs that share an inversion: the data of each of their vectors, 640 bytes, stays in a processor's cache.
+/// Maximum number of pairs that share an inversion: their vectors' data, 640 bytes each, must stay in a processor's
+/// cache.
 pub(super) const SHARED_MAX: usize = 8192;
 const _: () = assert!(SHARED_MAX.is_multiple_of(LANES_MAX * WAYS), "whole vectors");
 
@@ -28,12 +29,12 @@ impl Term {
         Term(u32::try_from(place << 1).expect("lists are short"))
     }
 
-    /// Its negative where `is_negative`.
+    /// Its negative if `is_negative`.
     pub(super) fn negative_where(self, is_negative: bool) -> Term {
         Term(self.0 ^ u32::from(is_negative))
     }
 
-    /// The term `places` further on.
+    /// The term `places` positions later.
     pub(super) fn plus(self, places: usize) -> Term {
         Term(self.0 + (places << 1) as u32)
     }
@@ -98,7 +99,7 @@ impl<V: Vector> Pairs<V> {
     ///
     /// # Panics
     ///
-    /// While pairs are waiting: their sums have the next indexes.
+    /// If pairs are queued: their sums have the next indexes.
     #[inline(always)]
     pub(super) fn push(&mut self, points: &[TablePoint]) -> Term {
         assert!(self.pairs.is_empty());
@@ -117,7 +118,7 @@ impl<V: Vector> Pairs<V> {
     /// Adds terms to buckets, each with the number of its bucket. If a bucket already has a term, both are removed and
     /// their sum is queued. Appends the buckets of these sums, in order.
     ///
-    /// Without a branch on whether a bucket is full, which no processor could predict.
+    /// There is no branch on whether a bucket has a term, because no processor could predict it.
     #[inline(always)]
     pub(super) fn meet(
         &mut self,
@@ -157,7 +158,7 @@ impl<V: Vector> Pairs<V> {
         Affine { x, y: if term.is_negative() { -y } else { y } }
     }
 
-    /// Computes the queued sums. False if a pair was of equal or of opposite points: then the list is unusable.
+    /// Computes the queued sums. False if a pair had equal or opposite points: then the list is unusable.
     pub(super) fn settle(&mut self) -> bool {
         let mut pairs = std::mem::take(&mut self.pairs);
         let count = pairs.len();

@@ -21,7 +21,7 @@ pub(super) const WAYS: usize = 2;
 /// One value for each of [`WAYS`] vectors.
 pub(super) type Ways<T> = [T; WAYS];
 
-/// Evaluates an expression for each way.
+/// Evaluates an expression for each of the interleaved vectors.
 macro_rules! each {
     ($way:ident, $value:expr) => {
         [
@@ -38,7 +38,7 @@ macro_rules! each {
 }
 pub(super) use each;
 
-/// [`each`] with a [`Vector::fence`] after each way.
+/// [`each`] with a [`Vector::fence`] after each vector.
 macro_rules! in_turn {
     ($way:ident, $value:expr) => {
         each!($way, {
@@ -132,7 +132,7 @@ pub(super) struct Rung<V> {
 }
 
 impl<V: Vector> Rung<V> {
-    /// A point with z = 1, which is (4 x, 8 y, 2) too.
+    /// A point with z = 1, which is also (4 x, 8 y, 2).
     #[inline(always)]
     pub(super) fn new(point: &Flat<V>) -> Rung<V> {
         debug_assert!(point.negative == 0, "sums have their own y");
@@ -152,10 +152,10 @@ impl<V: Vector> Rung<V> {
 /// product.
 ///
 /// With m = 3 x^2, b = y^2, d = 2 x b, where x is half of the point's: x3 = 2 m^2 - d, y3 = 2 m (d - 2 x3) - b^2, z3 =
-/// y z. The last one's x3 is whole, twice that. Source of the formulas with z3 = y z: libsecp256k1, `group_impl.h`.
-/// Bounds of the values carried, in units of 2^52 (see [`double`]): 36 for m, -24 to 24 for x3 and -48 to 48 for the
-/// last, -72 to 48 for 2 x3 - d, -30 to 0 for y3; d itself is not carried, 0 to 24. With signed lower halves -12 is the
-/// lowest of m, and the others are -32 to 32, -64 to 64, -88 to 72, -30 to 9 and -8 to 24.
+/// y z. The x3 of the last doubling is the full one, twice that. Source of the formulas with z3 = y z: libsecp256k1,
+/// `group_impl.h`. Bounds of the values carried, in units of 2^52 (see [`double`]): 36 for m, -24 to 24 for x3 and -48
+/// to 48 for the last, -72 to 48 for 2 x3 - d, -30 to 0 for y3; d itself is not carried, 0 to 24. With signed lower
+/// halves -12 is the lowest of m, and the others are -32 to 32, -64 to 64, -88 to 72, -30 to 9 and -8 to 24.
 #[inline(always)]
 pub(super) fn double_times<V: Vector>(p: &Rung<V>, times: usize) -> Point<V> {
     let mut p = *p;
@@ -171,7 +171,7 @@ pub(super) fn double_times<V: Vector>(p: &Rung<V>, times: usize) -> Point<V> {
     Point { x, y: begun.y().carry(), z }
 }
 
-/// A doubling up to its x, with the values for y.
+/// A doubling up to its x, and the values from which y is computed.
 struct Begun<V> {
     x: Columns<V>,
     m: Loose<V>,

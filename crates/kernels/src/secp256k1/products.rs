@@ -23,7 +23,8 @@ const fn begin<V: Vector>(products: u64) -> [u64; 10] {
     let mut begin = [0u64; 10];
     let mut k = 0;
     while k < 10 {
-        // Column k has the lower halves of the pairs with i + j = k, and the upper ones of those with i + j = k - 1.
+        // Column k has the lower halves of the products with i + j = k, and the upper halves of those with i + j = k -
+        // 1.
         let mut lows = products * pairs_of(k);
         let mut highs = if k == 0 { 0 } else { products * pairs_of(k - 1) };
         let folded: [[u64; 2]; 5] = [[2, 0], [1, 2], [1, 1], [1, 1], [1, 1]];
@@ -245,7 +246,8 @@ pub(super) fn square_columns<V: Vector>(a: &impl Multiplicand<V>) -> Columns<V> 
     )
 }
 
-/// [`begin`] for products whose columns `from` to `to` are doubled afterwards. All their numbers are even.
+/// [`begin`] for products whose columns `from` to `to` are doubled afterwards. All initial values of these columns are
+/// even.
 const fn begin_doubled<V: Vector>(products: u64, from: usize, to: usize) -> [u64; 10] {
     let mut columns = begin::<V>(products);
     let mut k = from;

@@ -115,7 +115,7 @@ impl Questions {
         &self.statements[question.statements.start]
     }
 
-    /// Questions with equal cost take as long: whether the sum's y is needed, and the number of statements.
+    /// The cost of a question depends on whether the sum's y is needed, and on the number of statements.
     pub(super) fn cost(&self, question: &Question) -> (bool, usize) {
         (self.first_statement(question).sum != Told::Nothing, question.statements.len())
     }
@@ -183,7 +183,7 @@ impl Questions {
         Some((x, fraction))
     }
 
-    /// `t G + P` is as claimed.
+    /// `t G + P` has the claimed x and y.
     fn tweaked(&mut self, claim: usize, x: &[u8; 32], tweak: &[u8; 32], sum: &[u8; 32], odd: bool) -> Option<Begun> {
         let fraction = Fraction::new(Scalar::from_bytes(tweak)?.words(), Scalar::ONE, Scalar::ONE);
         let x = Field::from_bytes(x)?;

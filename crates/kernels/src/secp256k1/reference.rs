@@ -139,7 +139,7 @@ impl<M: Modulus> Residue<M> {
         self.0[0] & 1 == 1
     }
 
-    /// Half of the number: doubled, it is this one.
+    /// Half of the number: twice the result is this number.
     pub(super) fn half(self) -> Self {
         let (sum, carry) = if self.is_odd() { add_words(self.0, M::MODULUS) } else { (self.0, false) };
         let next = [sum[1], sum[2], sum[3], u64::from(carry)];
@@ -165,7 +165,7 @@ impl<M: Modulus> Residue<M> {
             (*word, over) = word.carrying_add(carry, over);
             carry = 0;
         }
-        // The rest modulo 2^256, less than 2^67, is far below 2^256 - C.
+        // The result modulo 2^256, less than 2^67, is far below 2^256 - C.
         let (sum, _) = add_words(low, [if over { M::C[0] } else { 0 }, 0, 0, 0]);
         Self::reduced(sum)
     }
@@ -235,7 +235,7 @@ impl<M: Modulus> Residue<M> {
     /// The inverse; zero for zero.
     pub(super) fn inverse(self) -> Self {
         let found = divsteps::inverse(self.0, M::MODULUS).map(|words| Residue(words, PhantomData));
-        // Verified by one product.
+        // The result is verified by one product.
         found.filter(|&found| (found * self).0 == Self::ONE.0).unwrap_or_else(|| self.inverse_by_power())
     }
 

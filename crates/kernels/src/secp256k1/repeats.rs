@@ -1,7 +1,7 @@
 //! Finds keys that are repeated among many claims often enough for separate tables ([`super::combs`]).
 //!
-//! Of keys that fall into one slot only the first is counted. An attacker who makes colliding keys gains nothing, and
-//! costs others nothing.
+//! If several keys have the same slot, only the first is counted. An attacker who makes colliding keys gains nothing,
+//! and does not slow down others.
 
 use super::reference::Field;
 
@@ -11,8 +11,8 @@ pub(super) type Key = (Field, bool);
 /// Slots of the key search: twice the number of claims processed at a time.
 const SLOTS: usize = 2048;
 
-/// The fewest claims for each lane of a set of keys: tables are computed for all lanes at once. Measured: with thirteen
-/// claims a lane they save 4 % with AVX-512, 18 % with AVX2.
+/// Minimum number of claims for each lane of a set of keys, because tables are computed for all lanes at once.
+/// Measured: with thirteen claims a lane they save 4 % with AVX-512, 18 % with AVX2.
 const CLAIMS_A_LANE_MIN: usize = 12;
 
 /// A set of keys, at most as many as there are lanes, and the questions about them.
@@ -23,7 +23,7 @@ pub(super) struct Set {
     pub(super) asked: Vec<(usize, usize)>,
 }
 
-/// The sets of repeated keys in `keys`, the commonest first; `lanes` is the maximum size of a set.
+/// The sets of repeated keys in `keys`, the most frequent ones first; `lanes` is the maximum size of a set.
 pub(super) fn sets(keys: &[Option<Key>], lanes: usize) -> Vec<Set> {
     if keys.len() < CLAIMS_A_LANE_MIN * lanes {
         return Vec::new();

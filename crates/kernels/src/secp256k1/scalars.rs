@@ -52,8 +52,8 @@ const fn short_limbs(w: [u64; 3]) -> [u64; 3] {
     [w[0] & LIMB, (w[0] >> 52 | w[1] << 12) & LIMB, (w[1] >> 40 | w[2] << 24) & LIMB]
 }
 
-/// The multipliers of the generator and of the key, each over `divisor`. Words, the lowest first; any numbers of 256
-/// bits.
+/// The multipliers of the generator and of the key, each divided by `divisor`. Words, the lowest first; any numbers of
+/// 256 bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fraction {
     /// Four words for the generator, four for the key.
@@ -63,7 +63,7 @@ pub(super) struct Fraction {
 }
 
 impl Fraction {
-    /// `base` over `divisor`, and `key` over `divisor`.
+    /// `base` divided by `divisor`, and `key` divided by `divisor`.
     pub(super) fn new(base: [u64; 4], key: Scalar, divisor: Scalar) -> Fraction {
         Fraction { numerators: [base, key.words()], divisor: divisor.words() }
     }
@@ -120,7 +120,7 @@ impl<V: Vector> Numbers<V> {
         Numbers(t)
     }
 
-    /// Their words; vector `i` holds the lanes' word `i`. They are below 2^256.
+    /// The numbers' words; vector `i` holds the lanes' word `i`. They are below 2^256.
     #[inline(always)]
     fn words(self) -> [V; 4] {
         words::words(self.0)
@@ -194,7 +194,7 @@ fn product<V: Vector>(a: &Numbers<V>, b: &Numbers<V>) -> Numbers<V> {
         }
     }
     for i in 0..5 {
-        // All of column i is there, except for the lower half of the product added now.
+        // Column i is complete, except for the lower half of the product that is added now.
         let mut times = like.splat(V::LOW.wrapping_neg());
         let mut ignored = like;
         let column = t[i].plus(like.splat(V::LOW)).lowest_factor();
@@ -233,8 +233,9 @@ const fn pairs_of(k: usize) -> u64 {
 
 /// The bits that represent each fraction's scalars, in order.
 ///
-/// For [`mul`], a number a represents a / R. The product of all s is computed so, and its inverse starts with a factor
-/// such that the multiplier of m and r is R / 2 s: the halves of the quotients are needed (see [`super::digits`]).
+/// For [`mul`], a number a represents a / R. The product of all s is computed in this form. Its inverse starts with a
+/// factor such that m and r are multiplied by R / 2 s, because the halves of the quotients are needed (see
+/// [`super::digits`]).
 pub(super) fn bits<V: Vector>(like: V, fractions: &[Fraction]) -> Vec<Bits> {
     let mut bits = vec![Bits::SOME; fractions.len()];
     if !fractions.is_empty() {
@@ -287,7 +288,7 @@ fn write<V: Vector>(base: Numbers<V>, key: &Numbers<V>, bits: &mut [Bits], way: 
     }
 }
 
-/// The divisors of a vector; of lanes without a fraction, one.
+/// The divisors of a vector; one for lanes without a fraction.
 #[inline(always)]
 fn divisors<V: Vector>(like: V, part: &[Fraction], way: usize) -> Numbers<V> {
     let mut numbers = [[1, 0, 0, 0]; LANES_MAX];
@@ -297,7 +298,7 @@ fn divisors<V: Vector>(like: V, part: &[Fraction], way: usize) -> Numbers<V> {
     Numbers(limbs_of_lanes(like, &numbers))
 }
 
-/// Both numerators of a vector; of lanes without a fraction, zeros.
+/// Both numerators of a vector; zeros for lanes without a fraction.
 #[inline(always)]
 fn numerators<V: Vector>(like: V, part: &[Fraction], way: usize) -> [Numbers<V>; 2] {
     let mut rows = [&[[0; 4]; 2]; LANES_MAX];
@@ -308,7 +309,7 @@ fn numerators<V: Vector>(like: V, part: &[Fraction], way: usize) -> [Numbers<V>;
     each!(i, Numbers::from_words(words[i]))
 }
 
-/// `factor` over each number, by a single inversion.
+/// `factor` divided by each number, with a single inversion.
 #[inline(always)]
 fn inverses<V: Vector>(numbers: &Ways<Numbers<V>>, factor: Scalar) -> Ways<Numbers<V>> {
     let like = numbers[0].0[0];
@@ -329,7 +330,7 @@ fn inverses<V: Vector>(numbers: &Ways<Numbers<V>>, factor: Scalar) -> Ways<Numbe
 ///
 /// # Panics
 ///
-/// Never: the halves of any number are within 0.64 * 2^128 of zero.
+/// Never happens: the halves of any number are within 0.64 * 2^128 of zero.
 #[inline(always)]
 fn short_bits<V: Vector>(number: &Numbers<V>) -> [[V; 3]; 2] {
     let like = number.0[0];

@@ -36,14 +36,14 @@ const ENTRIES: usize = 1 << (BASE_BITS - 1);
 /// A table.
 pub(super) type Table = [TablePoint; ENTRIES];
 
-/// The tables of G, 2^12 G and so on, one for each window of the scalar. Read at random, so in large pages if the
-/// system has them.
+/// The tables of G, 2^12 G and so on, one for each window of the scalar. They are read at random, so they are in huge
+/// pages if the system has them.
 pub(super) struct Bases(Array<TablePoint>);
 
 pub(super) static BASES: LazyLock<Bases> = LazyLock::new(|| {
     let next = |base: &Jacobian| Some((0..BASE_BITS).fold(*base, |base, _| base.double()));
     let bases: Vec<Jacobian> = std::iter::successors(Some(GENERATOR.jacobian()), next).take(BASE_WINDOWS).collect();
-    // Whole large pages: otherwise the last one would not be large.
+    // The length is a multiple of a huge page: otherwise the end would be in small pages.
     let bytes = (BASE_WINDOWS * size_of::<Table>()).next_multiple_of(HUGE_PAGE_BYTES);
     let mut tables = Array::new(bytes / size_of::<TablePoint>());
     for (base, table) in to_affine(&bases).into_iter().zip(tables.chunks_mut(ENTRIES)) {
@@ -53,7 +53,7 @@ pub(super) static BASES: LazyLock<Bases> = LazyLock::new(|| {
 });
 
 impl Bases {
-    /// The table of a window.
+    /// The table for a window.
     #[inline(always)]
     pub(super) fn table(&self, window: usize) -> &Table {
         self.0[window * ENTRIES..].first_chunk().expect("a table for each window")

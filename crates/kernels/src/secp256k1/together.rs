@@ -1,4 +1,4 @@
-//! Schnorr signatures and tweaks, all at once, by one sum with random coefficients.
+//! Proves Schnorr signatures and tweaks all at once, by one sum with random coefficients.
 //!
 //! Each claim says that a sum of points is zero: `s G - R - e P` of a signature, `t G + P - Q` of a tweak, where R, P
 //! and Q have a known x and a known parity of y. Each sum is multiplied by a separate coefficient, and all are added:
@@ -8,9 +8,9 @@
 //! "Batch Verification"; M. Bellare, J. A. Garay, T. Rabin, "Fast batch verification for modular exponentiation and
 //! digital signatures".
 //!
-//! Points with the same x are equal or opposite: their multipliers are added first, so that repeated keys and nonces do
-//! not meet themselves in [`super::buckets`]. In all other exceptional cases, and if a claim is false, the result is
-//! "not proven", for all of them: the caller then tries them separately.
+//! Points with the same x are equal or opposite: their multipliers are added first, so that repeated keys and nonces
+//! are not added to themselves in [`super::buckets`]. In all other exceptional cases, and if a claim is false, the
+//! result is "not proven" for all claims: the caller then tries them separately.
 //!
 //! Absent on purpose: ECDSA, whose R has an unknown parity.
 
@@ -44,7 +44,7 @@ impl Coefficient {
         middle + middle + Scalar::ONE
     }
 
-    /// The bits of the same number, as in [`Multiple`]: of (v - 2^127) + 2^128.
+    /// The bits of the same number, as in [`Multiple`]: those of (v - 2^127) + 2^128.
     pub(super) fn bits(self) -> [u64; 3] {
         const { assert!(BITS == 129) };
         let (sum, carry) = self.0.overflowing_add(1 << 127);
@@ -116,8 +116,8 @@ thread_local! {
     static MEMORY: Kept = const { Kept::new(None) };
 }
 
-/// Whether all claims are proven. False may have another reason than a false claim, and means nothing for any of them.
-/// ECDSA is never proven.
+/// Whether all claims are proven. The result false may have a reason other than a false claim, so it says nothing about
+/// any single claim. ECDSA is never proven.
 pub(super) fn all_hold<V: Vector>(like: V, claims: &[Claim], secret: &[u8; 32]) -> bool {
     let new = || Memory { room: Room::new(like), parts: Vec::new(), slots: Vec::new(), multiples: Vec::new() };
     with_kept(&MEMORY, new, |memory| all_hold_in(like, claims, secret, memory) == Some(true))
@@ -156,7 +156,7 @@ impl<'a> Merged<'a> {
     fn new(parts: &'a mut Vec<Part>, slots: &'a mut Vec<u32>, coefficients: &[Coefficient]) -> Merged<'a> {
         parts.clear();
         slots.clear();
-        // Two parts a claim and the generator's: a quarter to a half of the slots.
+        // There are two parts for each claim, and that of the generator: they fill a quarter to a half of the slots.
         slots.resize((4 * coefficients.len() + 2).next_power_of_two(), NO_PART);
         let factor = coefficients.first().map_or(1, |first| first.0 as u64 | 1);
         Merged { parts, slots, factor }
@@ -175,7 +175,7 @@ impl<'a> Merged<'a> {
                     of_generator = of_generator + scalar * Scalar::from_bytes(s)?;
                 }
                 Claim::Tweak { x, tweak, sum, odd } => {
-                    // A sum with an odd y is the opposite of the lifted point.
+                    // If the sum's y is odd, the sum is the opposite of the point with even y.
                     self.put(sum, Multiplier::Short(coefficient, !odd))?;
                     self.put(x, Multiplier::Short(coefficient, false))?;
                     of_generator = of_generator + scalar * Scalar::from_bytes(tweak)?;

@@ -11,11 +11,12 @@
 //! The bits of a double represent an integer plus a constant ([`Vector::LOW`], [`Vector::HIGH`]), which is subtracted
 //! from the columns' initial values.
 
-/// The most lanes of any kind: the length of arrays with one item a lane; a kind uses the first ones.
+/// The largest number of lanes of any kind: the length of arrays with one item for each lane. A kind uses the first
+/// items.
 pub(super) const LANES_MAX: usize = 8;
 
-/// Whether [`Vector::call`] makes a call on every kind of processor: for builds with assertions, which make all code
-/// long.
+/// Whether [`Vector::call`] makes a call on every kind of processor: true in builds with assertions, which make all
+/// code long.
 pub(super) const CALLS: bool = cfg!(debug_assertions);
 
 /// 2^256 modulo the field's prime.
@@ -84,10 +85,10 @@ pub(super) trait Vector: Copy + 'static {
     /// The differences.
     fn minus(self, other: Self) -> Self;
 
-    /// The bits that both have.
+    /// The bits that are set in both.
     fn and(self, other: Self) -> Self;
 
-    /// The bits that one of them has.
+    /// The bits that are set in exactly one of them.
     fn or(self, other: Self) -> Self;
 
     /// Shifted to the left.
@@ -111,7 +112,8 @@ pub(super) trait Vector: Copy + 'static {
     /// Adds the halves of a product, and the constants [`Vector::LOW`] and [`Vector::HIGH`].
     fn add_product(low: &mut Self, high: &mut Self, a: Self::Factor, b: Self::Factor);
 
-    /// Adds the halves of products with `a`: of number `j` of `b`, from `first` on, to columns `k + j` and `k + j + 1`.
+    /// Adds the halves of the products of `a` and the numbers of `b` from `first` on: that of number `j` to columns `k
+    /// + j` and `k + j + 1`.
     #[inline(always)]
     fn add_products(columns: &mut [Self; 10], k: usize, a: Self::Factor, b: &[Self::Factor; 5], first: usize) {
         for j in first..5 {
@@ -122,7 +124,7 @@ pub(super) trait Vector: Copy + 'static {
         }
     }
 
-    /// Plus [`C`] times `number`, which is below 2^20.
+    /// Adds [`C`] times `number`, which is below 2^20.
     fn plus_c_times(self, number: Self) -> Self;
 
     /// This in the lanes of `mask`, `other` in the others.

@@ -83,7 +83,7 @@ impl<V: Vector> Fe<V> {
         t
     }
 
-    /// One number of 256 bits a lane.
+    /// One number of 256 bits in each lane.
     #[inline(always)]
     pub(super) fn from_lanes(like: V, numbers: &[[u64; 4]; LANES_MAX]) -> Fe<V> {
         Fe::from_vectors(limbs_of_lanes(like, numbers))

@@ -32,14 +32,14 @@ fn splat(word: u32) -> __m256i {
     _mm256_set1_epi32(word.cast_signed())
 }
 
-/// `f` where `e` has a bit, else `g`.
+/// The bits of `f` where `e` is set, of `g` elsewhere.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn choice(e: __m256i, f: __m256i, g: __m256i) -> __m256i {
     _mm256_xor_si256(g, _mm256_and_si256(e, _mm256_xor_si256(f, g)))
 }
 
-/// The bit that two or three of them have.
+/// The bits that at least two of them have.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn majority(a: __m256i, b: __m256i, c: __m256i) -> __m256i {

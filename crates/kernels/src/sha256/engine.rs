@@ -90,7 +90,7 @@ pub(crate) enum Times {
 /// Blocks of a message that have been hashed.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Blocks {
-    /// Those before its pieces, which are not there: a state was given that has them.
+    /// The blocks before its pieces: they are missing, because the given state includes them.
     pub(super) before: usize,
     /// Those of its pieces.
     pub(super) done: usize,
@@ -109,7 +109,7 @@ pub(super) struct Job {
 /// Computes the hashes of the messages in `order` and of those in `jobs`, which have been begun, into their positions
 /// of `out`.
 ///
-/// As soon as fewer than `busy_min` lanes (at least 1) have work, it returns the remaining jobs, for another engine.
+/// When fewer than `busy_min` lanes (at least 1) have work, it returns the remaining jobs, for another engine.
 pub(super) fn drive<E: Engine<N>, const N: usize>(
     (engine, times): (E, Times),
     jobs: Vec<Job>,
@@ -135,7 +135,7 @@ pub(super) fn drive<E: Engine<N>, const N: usize>(
 /// cost less than the blocks for which a lane waits.
 const SHORT_BLOCKS_MAX: usize = STAGE_BYTES / 64;
 
-/// Engines with at least this many lanes let lanes wait; for the others a block costs more.
+/// Only engines with at least this number of lanes let lanes wait; in the others an idle lane costs more.
 const WIDE: usize = 8;
 
 /// A message in progress.
@@ -148,7 +148,7 @@ struct Lane<'a> {
     total: usize,
     /// The next blocks in place, in the message itself; `None` if they are staged.
     direct: Option<&'a [u8]>,
-    /// Blocks already taken from there, and blocks available there.
+    /// Number of blocks already taken from there, and of blocks available there.
     taken: usize,
     have: usize,
 }
@@ -168,7 +168,7 @@ struct LaneSet<'a, 'o, E: Engine<N>, const N: usize> {
     state: E::State,
     /// Whether every idle lane's state is that of a new message.
     clean: bool,
-    /// Digests that wait for their second hash, or for being written, and their messages.
+    /// Digests that wait for their second hash or for output, and their messages.
     digests: E::State,
     owners: [usize; N],
     waiting: usize,
@@ -195,7 +195,8 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         let has_ended = |lane: &Lane<'_>| lane.blocks.done == lane.total && lane.total > 0;
         let ended = self.lanes.iter().filter(|lane| has_ended(lane)).count();
         if ended * 2 >= N {
-            // The usual case, because messages are ordered by their number of blocks: no single lane is moved.
+            // The usual case, because messages are ordered by their number of blocks: lanes need not be moved
+            // individually.
             self.write_ended(ended, out);
             return;
         }
@@ -336,7 +337,7 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
     }
 }
 
-/// Prefetches the first bytes of a message: in order of length, messages are scattered in memory.
+/// Prefetches the first bytes of a message: messages that are sorted by length are scattered in memory.
 #[inline]
 fn prefetch_start(message: &Pieces<'_>) {
     for piece in message {
@@ -372,7 +373,7 @@ fn write_first<E: Engine<N>, const N: usize>(engine: E, state: &E::State, out: &
 pub(super) fn pairs<E: Engine<N>, const N: usize>(engine: E, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
     for (pairs, out) in pairs.chunks(N).zip(out.chunks_mut(N)) {
         let mut state = E::start();
-        // A lane without a pair repeats the first one's; its digest is not read.
+        // A lane without a pair repeats the first lane's pair; its digest is not read.
         let lanes: [&[u8]; N] = std::array::from_fn(|at| &pairs.get(at).unwrap_or(&pairs[0])[..]);
         engine.compress(&mut state, &lanes, 1);
         engine.pad_64(&mut state);

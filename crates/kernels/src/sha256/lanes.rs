@@ -47,7 +47,7 @@ enum Kind {
 struct Step {
     /// Number of messages at a time.
     lanes: usize,
-    /// The fewest messages for which it is used; fewer are left to the next step.
+    /// Minimum number of messages for which it is used; fewer are left to the next step.
     busy_min: usize,
     drive: Drive,
     pairs: fn(&[[u8; 64]], &mut [[u8; 32]]),
@@ -61,7 +61,7 @@ type Drive = fn(Times, Vec<Job>, &[usize], &[Pieces<'_>], &mut [[u8; 32]], usize
 /// [`engine::pairs_after`] of a specific engine.
 type PairsAfter = fn(Words, &[u8; 64], &[[u8; 64]], &mut [[u8; 32]]);
 
-/// One or more engines, from the widest to the one that finishes the rest.
+/// One or more engines, from the widest to the one that hashes the remaining messages.
 pub(crate) struct Kernel {
     steps: Vec<Step>,
 }
@@ -90,7 +90,7 @@ impl Kernel {
         self.run(times, Vec::new(), order, messages, out);
     }
 
-    /// Double hashes of messages that begin with the blocks of `starts`, and go on with `messages`.
+    /// Double hashes of messages that begin with the blocks of `starts` and continue with `messages`.
     ///
     /// # Panics
     ///
@@ -103,12 +103,12 @@ impl Kernel {
             state: start.words,
         };
         let mut jobs: Vec<Job> = starts.iter().enumerate().map(job).collect();
-        // Taken from the end, the longest first.
+        // They are taken from the end, the longest first.
         jobs.sort_by_key(|job| bytes_of(&messages[job.message]));
         self.run(Times::Twice, jobs, &[], messages, out);
     }
 
-    /// Passes messages through the steps: begun ones, and new ones in this order.
+    /// Passes messages through the steps: those already begun, and new ones in this order.
     fn run(
         &self,
         times: Times,
@@ -176,7 +176,8 @@ impl Lanes {
         Kind::ALL.map(Lanes).into_iter().filter(|lanes| lanes.detect().is_some()).collect()
     }
 
-    /// The lanes of these that are used if `cpu` was chosen. Lanes that were not measured must be requested explicitly.
+    /// Those of these lanes that are used if `cpu` was chosen. Lanes that were not measured must be requested
+    /// explicitly.
     fn allowed(cpu: Cpu) -> Vec<Lanes> {
         let is_used = |kind: Cpu| cpu.allows(kind) && (kind != Cpu::Neon || cpu == Cpu::Neon);
         Lanes::available().into_iter().filter(|lanes| is_used(lanes.0.cpu())).collect()
@@ -236,7 +237,7 @@ impl Lanes {
 }
 
 impl Kind {
-    /// All that are compiled, the reference first.
+    /// All compiled kernels, the reference first.
     const ALL: [Kind; 10] = [
         Kind::Reference,
         Kind::Portable,
@@ -287,7 +288,7 @@ fn chain(allowed: &[Kind]) -> Kernel {
     Kernel { steps: steps.into_iter().flatten().collect() }
 }
 
-/// As above, estimated from the instructions: none of it was measured.
+/// As above, but estimated from the instructions, not measured.
 #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
 fn chain(allowed: &[Kind]) -> Kernel {
     let mut steps = Vec::new();
@@ -330,7 +331,7 @@ fn detect<E: Engine<N>, const N: usize>() -> E {
     E::detect().expect("a step is made only where its engine was detected")
 }
 
-/// The order of messages that are too few for wide lanes.
+/// The order of messages if they are too few for wide lanes.
 const AS_THEY_COME: [usize; 10] = {
     let mut order = [0; 10];
     let mut at = 0;
@@ -341,8 +342,8 @@ const AS_THEY_COME: [usize; 10] = {
     order
 };
 
-/// The messages by falling number of blocks: lanes that start together end together, and the longest messages are not
-/// last, when the other lanes would be idle.
+/// The messages by decreasing number of blocks: lanes that start together end together, and the longest messages are
+/// not the last ones, for which the other lanes would be idle.
 fn longest_first(messages: &[Pieces<'_>]) -> Vec<usize> {
     // Longer ones share the first group and are sorted separately: they are few.
     const GROUPS: usize = 64;

@@ -69,7 +69,7 @@ pub fn sha256_many_with(lanes: Lanes, messages: &[Pieces<'_>], out: &mut [[u8; 3
     lanes.kernel().many(Times::Once, messages, out);
 }
 
-/// Double SHA-256 of messages that begin with the blocks of `starts` and go on with `messages`, by one kernel.
+/// Double SHA-256 of messages that begin with the blocks of `starts` and continue with `messages`, by one kernel.
 ///
 /// # Panics
 ///
@@ -109,7 +109,7 @@ pub fn sha256d_80_with(lanes: Lanes, headers: &[[u8; 80]], out: &mut [[u8; 32]])
     lanes.kernel().headers(headers, out);
 }
 
-/// The state after whole blocks with which messages begin: hash them once, go on with many messages at a time.
+/// The state after a common start of whole blocks: hash it once, then continue with many messages at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Midstate {
     words: Words,

@@ -39,7 +39,7 @@ fn choice(e: uint32x4_t, f: uint32x4_t, g: uint32x4_t) -> uint32x4_t {
     vbslq_u32(e, f, g)
 }
 
-/// The bit that two or three of them have: if the first two differ the third decides.
+/// The bits that at least two of them have: if the first two differ, the third decides.
 #[inline]
 #[target_feature(enable = "neon")]
 fn majority(a: uint32x4_t, b: uint32x4_t, c: uint32x4_t) -> uint32x4_t {

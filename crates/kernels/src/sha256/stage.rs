@@ -4,8 +4,8 @@
 use super::Pieces;
 use super::engine::{Blocks, block_count, bytes_of};
 
-/// Bytes of a message that are copied at a time: most transactions are shorter. A multiple of 64; sixteen stages stay
-/// well inside a first-level cache of 32 KiB.
+/// Bytes of a message that are copied at a time: most transactions are shorter. A multiple of 64; sixteen stages fit
+/// easily into a first-level cache of 32 KiB.
 pub(super) const STAGE_BYTES: usize = 512;
 
 /// A piece with this many bytes left is read in place.

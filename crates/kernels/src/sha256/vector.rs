@@ -9,7 +9,7 @@
 #[repr(C, align(64))]
 pub(super) struct LaneWords<const N: usize>(pub(super) [[u32; N]; 8]);
 
-/// One round: `$work` is schedule plus round constant. The names rotate instead of the values.
+/// One round: `$work` is schedule plus round constant. Instead of the values, the names of the variables rotate.
 macro_rules! round {
     ($a:ident $b:ident $c:ident $d:ident $e:ident $f:ident $g:ident $h:ident, $work:expr) => {
         let early = add($h, $work);

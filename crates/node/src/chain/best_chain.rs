@@ -1,11 +1,11 @@
 //! Selects the best block: the complete, valid block with the most work.
 //!
 //! A block is complete if its own body and those of all its ancestors are stored. Of blocks with equal work the one
-//! that became complete first is the best, whichever is connected. The chain that was connected when the data directory
-//! was opened precedes all others, and blocks that the user preferred precede that chain, the latest preference first.
-//! The set contains only blocks that end a branch, because only these can be the best. It is ordered, so finding the
-//! best costs nothing, however many headers there are. Changes of the set cost at most one pass over the headers.
-//! Source: Bitcoin Core b88bffe, `setBlockIndexCandidates`, `m_blocks_unlinked`, `CBlockIndexWorkComparator`,
+//! that became complete first is the best, even if another one is connected. The chain that was connected when the data
+//! directory was opened precedes all others, and blocks that the user preferred precede that chain, the latest
+//! preference first. The set contains only blocks that end a branch, because only these can be the best. It is ordered,
+//! so finding the best costs nothing, however many headers there are. Changes of the set cost at most one pass over the
+//! headers. Source: Bitcoin Core b88bffe, `setBlockIndexCandidates`, `m_blocks_unlinked`, `CBlockIndexWorkComparator`,
 //! `nSequenceId`, `ReceivedBlockTransactions`, `PreciousBlock`.
 
 use crate::chain::tree::{Fate, GENESIS, NodeId, Tree};
@@ -145,7 +145,7 @@ impl CandidateSet {
     pub(crate) fn reopened(&mut self, tree: &Tree) {
         let mut has_child = vec![false; tree.len()];
         self.ends.clear();
-        // Children before parents.
+        // Children are removed before their parents.
         for id in tree.ids().rev() {
             let Some(candidate) = self.candidate(tree, id) else { continue };
             if !has_child[id.index()] {

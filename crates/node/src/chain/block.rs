@@ -141,7 +141,7 @@ impl Checked {
 pub(crate) struct BlockCounts {
     pub(crate) bytes: u64,
     pub(crate) transactions: u64,
-    /// Without the coinbase's.
+    /// Number of inputs without the coinbase's.
     pub(crate) inputs: u64,
     pub(crate) outputs: u64,
 }

@@ -57,7 +57,7 @@ pub fn check_on(tree: &Tree, params: &Params, header: &Header, parent: NodeId, n
         real_bits: None,
         cleanup: deployments::cleanup_after(tree, params, parent),
     };
-    // The search for the last regular bits walks down block by block: keep its position.
+    // The search for the last regular bits walks down block by block, so its position is kept.
     let mut at = parent;
     let ancestor = |height: Height| {
         at = if tree.height(at) == height + 1 {

@@ -34,7 +34,7 @@ impl NodeId {
 
 /// The genesis block.
 pub const GENESIS: NodeId = NodeId(0);
-/// Marks a missing parent, and empty slots.
+/// The number that stands for a missing parent, and for an empty slot.
 const NONE: NodeId = NodeId(u32::MAX);
 /// Number of slots of a new tree.
 const SLOTS_MIN: usize = 1024;
@@ -64,7 +64,7 @@ const ANCHOR_STEP: u32 = 16;
 #[derive(Debug)]
 struct Anchor {
     id: NodeId,
-    /// Index of the anchor sixteen blocks lower; the genesis block's own.
+    /// Index of the anchor sixteen blocks lower; for the genesis block its own index.
     below: u32,
     /// Index of a lower anchor, for jumps.
     skip: u32,
@@ -233,7 +233,7 @@ impl Tree {
         id
     }
 
-    /// Links all headers again, with `count` slots.
+    /// Rebuilds the look-up of all headers, with `count` slots.
     fn set_slots(&mut self, count: usize) {
         self.slots = vec![NONE; count];
         (0..self.nodes.len()).for_each(|index| self.link(NodeId::new(index)));
@@ -434,7 +434,7 @@ impl Tree {
         reopened
     }
 
-    /// Removes the marks of a block, its ancestors and its descendants, and no others. A block of none of these that
+    /// Removes the marks of a block, its ancestors and its descendants, and no others. A block outside of these that
     /// was invalid only because of a marked ancestor gets its own mark. Returns the blocks whose marks changed.
     ///
     /// Source: Bitcoin Core b88bffe, `Chainstate::ResetBlockFailureFlags`.

@@ -1,5 +1,5 @@
-//! Checks the chain for conditions that the operator must know of, after it changed and outside the initial block
-//! download.
+//! Checks the chain for conditions that the operator must know: after each change of the chain, outside the initial
+//! block download.
 //!
 //! Source: Bitcoin Core b88bffe, validation.cpp, `UpdateTip`, `CheckForkWarningConditions`.
 
@@ -34,7 +34,7 @@ impl DataDir<'_> {
         self.reporter.alert(AlertKind::InvalidChain, is_longer.then_some(INVALID_CHAIN), advice);
     }
 
-    /// Unknown rules that miners activated. The result only changes at the end of a period, so it is computed once for
+    /// Unknown rules that miners activated. The result changes only at the end of a period, so it is computed once for
     /// each last block of a period.
     fn unknown_rules(&self, index: &BlockIndex, tip: NodeId) -> Option<String> {
         let tree = index.headers();

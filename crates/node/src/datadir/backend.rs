@@ -154,7 +154,7 @@ impl Backend for DataDir<'_> {
             let cached = self.cached_coins.load(Relaxed).max(flushed.records);
             self.reporter.log().line(&bench_lines::flush(&flushed, cached));
         }
-        // After the coins, and before pruning removes files that rebuilding an index would need.
+        // Indexes are committed after the coins, and before pruning removes files that are needed to rebuild an index.
         self.commit_indexes(tip.0)?;
         self.prune(tip.0)
     }
@@ -249,7 +249,7 @@ impl EngineBackend for DataDir<'_> {
 
     fn refused(&self, node: NodeId, error: &BlockError) {
         let (height, hash) = self.height_and_hash(node);
-        // The peer is unknown here, because the block was stored earlier.
+        // The peer is no longer known here, because the block was stored earlier.
         self.reporter.refused_block(None, height, hash, error);
     }
 

@@ -65,7 +65,7 @@ impl DataDir<'_> {
     ///
     /// # Errors
     ///
-    /// As [`DataDir::open_indexes`].
+    /// Those of [`DataDir::open_indexes`].
     pub(crate) fn bring_indexes_up(&self, indexing: &Indexing, tip: NodeId) -> Result<Ended, Fault> {
         let from = self.take_up(indexing, tip)?;
         indexing.repair_filters(&self.reporter, &|hash, file| self.filter_again(hash, file))?;

@@ -86,7 +86,7 @@ impl CoinsIo {
     ///
     /// # Errors
     ///
-    /// As [`CoinsIo::look_up`].
+    /// Those of [`CoinsIo::look_up`].
     pub(crate) fn look_up_from_disk(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
         let mut damaged = None;
         self.chainstate.view().look_up_from_disk(keys, |index, coin| take(index, coin, found, &mut damaged))?;
@@ -217,7 +217,7 @@ impl CoinsIo {
     ///
     /// # Errors
     ///
-    /// That fault, if the job must stop.
+    /// The fault of the full disk, if the job must stop.
     pub(crate) fn drop_commit(&self, reporter: &Reporter<'_>, fault: Fault) -> Result<(), Fault> {
         let dropped = self.lock().commit.take();
         drop(dropped); // Not under the lock.
@@ -233,7 +233,7 @@ impl CoinsIo {
     pub(crate) fn compact(&self, reporter: &Reporter<'_>) -> Result<bool, Fault> {
         match self.compact_some(reporter) {
             Err(fault) if fault.is_no_space() => {
-                // The compaction left no files and is planned again. Only a waiting commit requires it now.
+                // The compaction left no files, and is planned again. It is required now only if a commit waits for it.
                 if !self.compaction_is_needed.load(Relaxed) {
                     return Ok(false);
                 }
@@ -259,7 +259,7 @@ impl CoinsIo {
             Ok(true) => return Ok(true),
             Ok(false) => {}
             Err(why) => {
-                // It cannot be finished; dropping the last handle removes its files.
+                // The compaction cannot be finished; dropping the last handle removes its files.
                 self.lock().compaction.take_if(|running| Arc::ptr_eq(running, &compaction));
                 return Err(why.into());
             }
@@ -268,7 +268,7 @@ impl CoinsIo {
         // other thread has one.
         let mut state = self.lock();
         if !state.compaction.as_ref().is_some_and(|running| Arc::ptr_eq(running, &compaction)) {
-            return Ok(true); // Another one found no space.
+            return Ok(true); // Another thread found no space.
         }
         drop(compaction);
         let done = state.compaction.take().expect("just seen");

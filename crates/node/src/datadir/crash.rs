@@ -1,9 +1,9 @@
 //! `-dbcrashratio`: ends the program in the middle of a commit of coins, for tests of the recovery.
 //!
-//! The instant: all tables of the commit are written, and no manifest names them yet. So the next start finds the coins
-//! of the commit before, and block files and an index that are ahead of them. Core ends between two batches of a flush,
-//! which leaves a part of the new coins in its database.
-//! Absent on purpose: a chance in commits of indexes and in compactions; Core has none there either.
+//! The program ends when all tables of the commit are written, and no manifest names them yet. So the next start finds
+//! the coins of the previous commit, and block files and an index that are ahead of them. Core ends between two batches
+//! of a flush, which leaves a part of the new coins in its database. Absent on purpose: crashes in commits of indexes
+//! and in compactions; Core has no simulated crashes there either.
 //!
 //! Source: Bitcoin Core b88bffe, txdb.cpp, `CCoinsViewDB::BatchWrite`.
 

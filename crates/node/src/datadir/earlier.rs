@@ -15,7 +15,7 @@ use crate::reporting::state::ShutOut;
 use primitives::Height;
 
 impl DataDir<'_> {
-    /// Reports state of an earlier run; the chain ends at `tip`.
+    /// Reports the state that an earlier run left; the chain ends at `tip`.
     pub(crate) fn say_earlier_state(&self, tip: NodeId) {
         let (height, shut_out, prune_height) = {
             let index = self.index.read();
@@ -42,7 +42,7 @@ impl DataDir<'_> {
         self.reporter.say_while(AlertKind::AboveStopHeight, above);
     }
 
-    /// Ends warnings about state of an earlier run that no longer applies; the chain ends at `tip`.
+    /// Ends warnings about state of an earlier run that no longer apply; the chain ends at `tip`.
     pub(crate) fn end_earlier_state(&self, tip: NodeId) {
         let is_shut_out = shut_out(&self.index.read(), tip, &[]).is_some();
         if !is_shut_out {

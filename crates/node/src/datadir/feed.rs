@@ -27,7 +27,7 @@ const BUFFERS_AHEAD: usize = 8;
 const BUFFERS_PER_WORKER: usize = 2;
 const BUFFERS_MIN: usize = 3;
 const BUFFERS_MAX: usize = 64;
-/// A run of fewer bytes stays in the page cache, however little memory is free.
+/// Blocks of a run of fewer bytes are kept in the page cache, even if little memory is free.
 const CACHED_BYTES_MIN: u64 = 16 << 20;
 /// Maximum number of blocks in one read.
 const BLOCKS_PER_READ: usize = 512;
@@ -52,7 +52,7 @@ pub(crate) trait Inbox: Send + Sync {
 pub(crate) struct BlockFeed {
     /// The queue of blocks that arrive from peers during the run.
     pub(crate) arrivals: Option<Arc<dyn Inbox>>,
-    /// Memory that coins and blocks in flight will use, of the memory that is free.
+    /// The part of the free memory that coins and blocks in flight will use.
     dbcache_bytes: u64,
     /// Buffers for reading.
     pool: Arc<Pool>,
@@ -86,7 +86,7 @@ impl BlockFeed {
     }
 
     /// Whether blocks of this many bytes exceed the page cache. If so, they are dropped from it after reading, because
-    /// the coin tables need the memory. A small run always stays.
+    /// the coin tables need the memory. The blocks of a small run are always kept there.
     fn exceed_memory(&self, bytes: u64) -> bool {
         bytes > CACHED_BYTES_MIN
             && MachineMemory::default().left().is_some_and(|left| bytes > left.saturating_sub(self.dbcache_bytes))
@@ -110,7 +110,7 @@ impl BlockFeed {
     }
 
     /// The next block: see [`crate::pipeline::Backend::next`]. `write_out` makes blocks that were just appended to the
-    /// files readable. `is_asked` reports that other threads have requests, which ends waiting for a block.
+    /// files readable. `is_asked` reports that other threads have requests, which ends the wait for a block.
     ///
     /// # Errors
     ///

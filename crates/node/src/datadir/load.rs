@@ -31,7 +31,7 @@ impl DataDir<'_> {
     }
 
     /// Takes over places and marks of blocks from the index of an interrupted run, after verifying each place. They
-    /// take precedence over the scan's places: the interrupted run found that record bad, and searched for blocks
+    /// take precedence over the scan's places: the interrupted run found a damaged record, and searched for blocks
     /// inside it.
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl DataDir<'_> {
     ///
     /// # Errors
     ///
-    /// Such a block: which, and what to do.
+    /// Names such a block, and the remedy.
     pub(crate) fn check_connected(&self, tip: NodeId) -> Result<(), Fault> {
         let broken = self.index.read().first_unconnected(tip);
         let Some(id) = broken else { return Ok(()) };
@@ -77,7 +77,7 @@ impl DataDir<'_> {
     /// A block that is not at its place according to the index, or a block file that cannot be read.
     pub(crate) fn take_index(&self, loaded: &LoadedIndex) -> Result<(), Fault> {
         let count = loaded.entries.len();
-        // With spare capacity for the blocks of the next weeks, because growing would double the memory.
+        // Reserves spare capacity for the blocks of the next weeks, because growing later would double the memory.
         self.index.write().reserve(count + count / 64);
         for entry in &loaded.entries {
             let Some(id) = self.index.write().load(entry) else { continue };

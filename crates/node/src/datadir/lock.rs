@@ -128,8 +128,8 @@ pub(crate) fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, 
     seems::check_new(options, &layout)?;
     layout.create(&*disk)?;
     let locks = DataDirLocks::take(&*disk, &layout)?;
-    // The databases' own locks are taken when they are opened. A program that holds one is reported here, before any
-    // change.
+    // The databases' own locks are taken when they are opened. A program that holds one of them is reported here,
+    // before any change.
     for dir in [layout.index_dir(), layout.chainstate_dir(), layout.snapshot_dir()] {
         // No lock file is created in a block index of an unknown format.
         if disk.metadata(&dir.join("CURRENT")).map_err(store::Fault::from)?.is_some() {

@@ -18,7 +18,7 @@ use store::xor::{self, BlocksKey};
 /// Whether other programs are locked out during the read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hold {
-    /// They are not: the read is short.
+    /// Other programs are not locked out, because the read is short.
     Nothing,
     /// The locks are taken if permissions allow, for a long read.
     IfPossible,
@@ -48,7 +48,7 @@ pub(crate) fn question(options: &Options, call: &str) -> String {
 ///
 /// # Errors
 ///
-/// A program uses the directory; those of `look`.
+/// A program uses the directory; or the errors of `look`.
 pub fn at_rest<T>(options: &Options, call: &str, look: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
     let in_use = |holder: LockError| {
         let found = format!("{} at work in it", named(&holder));

@@ -2,8 +2,7 @@
 //!
 //! It combines the block index, its writer, the coins, the feed of blocks and the reporter, each with its own lock; the
 //! lock order is documented at the crate root. Data is always made durable in this order: block and undo data, then the
-//! index, then the coins.
-//! Absent on purpose: formats (`store`), which chain (`engine`).
+//! index, then the coins. Absent on purpose: formats (`store`), the choice of the chain (`engine`).
 
 mod alerts;
 mod backend;
@@ -140,7 +139,7 @@ pub(crate) struct DataDir<'e> {
     changes: AtomicU32,
     /// Unknown rules that miners activated, with the last block of the period for which they were computed.
     unknown_rules: Mutex<Option<(NodeId, Option<String>)>>,
-    /// Declared before the locks so that it is dropped first.
+    /// Declared before the locks, so that it is dropped first.
     _pid: Option<PidFile>,
     pub(crate) locks: Arc<DataDirLocks>,
     /// Decides when requests of other threads are served.

@@ -29,7 +29,8 @@ impl PastTip {
 
 impl<'e> DataDir<'e> {
     /// The indexes to maintain. On top of a snapshot there are no indexes, because they start at the genesis block:
-    /// they grow with the chain below the snapshot, as in Core. While pruned blocks are downloaded they rest.
+    /// they grow with the chain below the snapshot, as in Core. While pruned blocks are downloaded, indexes are not
+    /// maintained.
     pub(crate) fn kept_indexes(&self) -> &'e [indexes::IndexKind] {
         let rests = self.assumed.is_some_and(|assumed| !assumed.is_past || assumed.origin == Origin::Pruned);
         if rests { &[] } else { &self.options.indexes }

@@ -140,7 +140,7 @@ impl DataDir<'_> {
         if !matches!(self.options.prune, Prune::Target { .. }) || self.mode == Mode::ReadOnly {
             return Ok(());
         }
-        // An index may need blocks of these files: it is brought up first.
+        // An index may need blocks of these files, so it catches up first.
         if !self.options.indexes.is_empty() && self.fed_indexes().is_none() {
             return Ok(());
         }
@@ -171,7 +171,7 @@ impl DataDir<'_> {
     /// Removes files that the index no longer lists.
     fn remove(&self, selected: &Selection, height: Height) -> Result<(), Fault> {
         self.write_index(None)?;
-        // An open file keeps its disk space.
+        // An open file would keep its disk space.
         self.writer.forget_undo(&selected.files);
         self.undo_files.forget_open_files();
         self.files.forget_open_files();

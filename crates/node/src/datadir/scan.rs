@@ -212,7 +212,7 @@ impl DataDir<'_> {
         let mut order = Vec::with_capacity(found.len());
         let mut ahead: Vec<(FoundBlock, consensus::BlockError)> = Vec::new();
         let mut said = 0_usize;
-        // The number is bounded: blocks are stored in the order in which peers sent them.
+        // The number of these lines is bounded, because blocks are stored in the order in which peers send them.
         let mut say = |line: &dyn Fn() -> String| {
             said += 1;
             if said <= OUT_OF_ORDER_LINES_MAX {
@@ -240,7 +240,7 @@ impl DataDir<'_> {
                         say(&|| format!("LoadExternalBlockFile: Out of order block {hash}, parent {parent} not known"));
                         waiting.entry(block.header.prev()).or_default().push(block);
                     }
-                    // No verdict: the clock may be wrong, or the block may become valid later.
+                    // This is not a verdict: the clock may be wrong, or the block may become valid later.
                     Err(error) if error.class() == Class::TimeFuture => ahead.push((block, error)),
                     Err(error) => {
                         let parent = self.headers().find(&block.header.prev());
@@ -264,8 +264,8 @@ impl DataDir<'_> {
         Ordered { order, orphans }
     }
 
-    /// Takes blocks from `waiting` whose parents have become known otherwise: as blocks of the block files that waited
-    /// themselves.
+    /// Takes blocks from `waiting` whose parents have become known in another way: as waiting blocks of the block
+    /// files.
     fn with_known_parents(&self, waiting: &mut HashMap<BlockHash, Vec<FoundBlock>>) -> Vec<FoundBlock> {
         let mut known: Vec<BlockHash> = {
             let tree = self.headers();

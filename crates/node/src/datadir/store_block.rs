@@ -15,7 +15,7 @@ use store::blockfiles::BlockAt;
 /// Source of a block, which decides the consequences of a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// A file that the user gave. Source: Bitcoin Core b88bffe, `ChainstateManager::AcceptBlock`.
+    /// A file that the user named. Source: Bitcoin Core b88bffe, `ChainstateManager::AcceptBlock`.
     File,
     /// A peer. First it is checked whether the body can belong to the header at all. A body that `CheckBlock` refuses
     /// does not prove the header invalid, because the bytes come from the peer. Source: Bitcoin Core b88bffe,
@@ -32,7 +32,7 @@ pub enum NotStored {
     Body(String),
     /// These bytes are not a block.
     Unreadable(String),
-    /// The block is invalid, and was already marked so.
+    /// The block is invalid, and was already marked invalid.
     Known(BlockError),
     /// The block is invalid, and is now marked so in the index.
     Invalid(BlockError),

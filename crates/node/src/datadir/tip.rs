@@ -62,7 +62,7 @@ impl DataDir<'_> {
             let path = tree.path(tree.fork(last, tip), tip);
             let skipped = path.len().saturating_sub(TOLD_TIPS_MAX);
             let is_told = |id: &NodeId| *id == tip || !self.is_initial(&tree, *id);
-            // After a block was refused the tip may be below the last one.
+            // After a refused block the tip may be below the last announced one.
             let lower = path.is_empty().then_some(tip);
             let told = path.into_iter().skip(skipped).chain(lower).filter(is_told);
             told.map(|id| (tree.height(id), tree.hash(id), self.is_initial(&tree, id))).collect()

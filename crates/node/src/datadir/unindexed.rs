@@ -6,9 +6,9 @@
 //! is read.
 //!
 //! This has two effects. The file infos say that the files end after these records, so that no program overwrites them.
-//! And their blocks are used once their headers are known ([`crate::chain::index::BlockIndex::take_in`]).
+//! Their blocks are used once their headers are known ([`crate::chain::index::BlockIndex::take_in`]).
 //!
-//! Absent on purpose: whether they are valid. That is checked when they are connected, as after a reindex.
+//! Absent on purpose: the validity of these blocks, which is checked when they are connected, as after a reindex.
 
 use super::DataDir;
 use super::scan::{FileParts, Scan, scan_parts};
@@ -105,13 +105,14 @@ impl DataDir<'_> {
             self.reporter.note(format!("Looking through {bytes} of the block files that the index does not name"));
         }
         let scan = match scan_parts(&self.files, &files, self.options.par, &self.reporter) {
-            // The job ends before it appends data, as it would without this scan.
+            // The job then ends before it appends data, as it would without this scan.
             Err(Fault::Stopped) => return Ok(()),
             scan => scan?,
         };
         let Scan { blocks, ends, .. } = scan;
         if self.writer.cover_files(&ends, &cut) {
-            // Immediately: bitcoind may be the next program to open this data directory.
+            // The index is written immediately, because bitcoind may be the next program that opens this data
+            // directory.
             self.write_index(None)?;
         }
         self.use_found(blocks, now);
@@ -171,8 +172,8 @@ impl DataDir<'_> {
             if u64::from(size) > len {
                 all.cut.push(FileEnd { file, written: named_end.max(len), is_closed: false });
             }
-            // Preallocated space that a program did not release: no program appends to such a file, and there may be
-            // thousands.
+            // Such bytes are preallocated space that a program did not release: no program appends to such a file, and
+            // there may be thousands of them.
             let is_left = Some(&file) != there.last() && u64::from(size) <= named_end && count > 0;
             if is_left && len > named_end && !self.files.is_written(file, named_end)? {
                 parts.pop();

@@ -4,7 +4,7 @@
 //! written. One lock guards the append state. It is held while bytes are appended, but never while the disk syncs, the
 //! index is written, or the job waits for disk space.
 //!
-//! Absent on purpose: formats (`store`), which blocks (`datadir`), coins (`coins_io`).
+//! Absent on purpose: formats (`store`), the choice of blocks (`datadir`), coins (`coins_io`).
 
 use crate::chain::index::{BlockIndex, Replacement, SharedIndex, Uncounted, Validity};
 use crate::chain::tree::NodeId;
@@ -58,7 +58,7 @@ struct WriterState {
     above: Option<Above>,
     /// The index on disk says that block files were pruned, or the next commit will.
     is_pruned: bool,
-    /// The flag of pruning was set and is not any more: the next commit resets it on disk.
+    /// The pruning flag was removed in memory: the next commit resets it on disk.
     is_whole_again: bool,
     /// The index is being written: older entries must never overwrite newer ones.
     is_committing: bool,
@@ -313,7 +313,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// Such a file; an I/O error.
+    /// Such a file was removed or moved; an I/O error.
     pub(crate) fn check_files(&self) -> store::Result<()> {
         let gone = self.presence.look()?;
         gone.check(&self.lock().infos)
@@ -329,7 +329,8 @@ impl Writer {
         let _commit = self.begin_commit();
         self.check_files()?;
         let mut flush = Flush::default();
-        // All under one lock: an entry must never name undo data or a block that the infos do not include.
+        // All this is done under one lock, because an entry must never name undo data or a block that the infos do not
+        // include.
         let (infos, last_file, pruned, entries) = reporter.with_room(|| -> store::Result<_> {
             let mut state = self.lock();
             let WriterState { infos, undo, .. } = &mut *state;

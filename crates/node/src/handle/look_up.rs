@@ -79,7 +79,7 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// As [`Live::transaction`].
+    /// Those of [`Live::transaction`].
     pub fn spender(&self, outpoint: &OutPoint) -> Result<Option<(Vec<u8>, NodeId)>, Fault> {
         let Some(db) = self.index_db(IndexKind::TxoSpender) else { return Ok(None) };
         let places = spender_places(&db, outpoint)?;
@@ -122,7 +122,7 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// As [`Live::indexed_tip`].
+    /// Those of [`Live::indexed_tip`].
     pub fn filter_header(&self, id: NodeId) -> Result<Option<Hash256>, Fault> {
         let Some(db) = self.index_db(IndexKind::BlockFilter) else { return Ok(None) };
         Ok(self.filter_row(&db, id)?.map(|row| row.header))
@@ -137,7 +137,7 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// As [`Live::indexed_tip`].
+    /// Those of [`Live::indexed_tip`].
     pub fn set_stats(&self, id: NodeId) -> Result<Option<StatsRow>, Fault> {
         let Some(db) = self.index_db(IndexKind::CoinStats) else { return Ok(None) };
         let (hash, height) = self.hash_and_height(id);
@@ -148,7 +148,7 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// As [`Live::indexed_tip`].
+    /// Those of [`Live::indexed_tip`].
     pub fn silent_entries(&self, id: NodeId) -> Result<Option<Vec<Entry>>, Fault> {
         let Some(db) = self.index_db(IndexKind::SilentPayments) else { return Ok(None) };
         let (hash, height) = self.hash_and_height(id);
@@ -159,7 +159,7 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// As [`Live::transaction`].
+    /// Those of [`Live::transaction`].
     pub fn silent_transactions(&self, id: NodeId, entries: &[Entry]) -> Result<Option<Vec<SilentTx>>, Fault> {
         let Some(db) = self.index_db(IndexKind::SilentPayments) else { return Ok(None) };
         let Some(bytes) = self.block(id)? else { return Ok(None) };

@@ -2,7 +2,8 @@
 //!
 //! [`Handle::live`] returns the state that any thread may read while the job works: the block index behind its lock,
 //! files, counters. [`Handle::ask`] runs a closure on the job's own thread at a point where no block is in flight. Only
-//! there do the coins match the tip, and only there may the chain be changed. `datadir::turn` decides when that is.
+//! there do the coins match the tip, and only there may the chain be changed. `datadir::turn` decides when such a point
+//! is made.
 //!
 //! Absent on purpose: request and response formats (crate `server`).
 
@@ -189,7 +190,7 @@ impl Handle {
         answer.recv().map_err(|_| Unanswered::Ended)
     }
 
-    /// Whether this handle's sync is in Core's initial block download. Once that is over it stays over.
+    /// Whether this handle's sync is in Core's initial block download. When it has ended once, the result stays false.
     /// Source: Bitcoin Core b88bffe, `ChainstateManager::UpdateIBDStatus`.
     pub fn is_initial_download(&self, live: &Live) -> bool {
         if !self.is_current.load(Relaxed) && live.is_tip_current() {
@@ -241,7 +242,7 @@ impl Handle {
         lock(&self.state).loaded = Some((request.answer, result));
     }
 
-    /// Ends the job's part: a caller that still waits for a snapshot gets the result, or [`Unanswered::Ended`].
+    /// Detaches the job: a caller that still waits for a snapshot gets the result, or [`Unanswered::Ended`].
     pub(crate) fn end_load(&self) {
         drop(self.take_load());
         lock(&self.state).tell_loaded();
@@ -272,7 +273,7 @@ impl Handle {
         &self.mempool
     }
 
-    /// The switch that pauses and resumes the download of the sync it was passed to.
+    /// The switch that pauses and resumes the download of the sync that has this handle.
     pub fn download(&self) -> &Arc<DownloadSwitch> {
         &self.download
     }

@@ -78,20 +78,21 @@ impl Quiet<'_, '_, '_> {
     ///
     /// # Errors
     ///
-    /// As [`Engine::activate`].
+    /// Those of [`Engine::activate`].
     pub fn activate(&mut self) -> Result<(), Fault> {
         // Connects blocks without waiting for more headers: the job does nothing else meanwhile.
         self.datadir.is_asked_to_connect.store(true, Relaxed);
         let done = loop {
             match self.engine.activate() {
-                // Other requests wait: they are served next.
+                // Other requests are waiting, and are served next.
                 Ok(Activated::Asked) => {}
                 Ok(Activated::Tip | Activated::StopHeight | Activated::Stopped | Activated::Withheld) => break Ok(()),
                 Err(fault) => break Err(fault),
             }
         };
         self.datadir.is_asked_to_connect.store(false, Relaxed);
-        // Before the answer, as in Core: a client must know which block a simulated crash hit.
+        // The commit is made before the answer, as in Core, because a client must know at which block a simulated crash
+        // happens.
         if done.is_ok() && self.datadir.options.sizes.commits_each_block() {
             self.datadir.commit_if_due(self.engine)?;
         }

@@ -154,8 +154,8 @@ impl Live {
 }
 
 /// Whether this error is ignored. Core's verifychain skips `ContextualCheckBlock`. Here it runs, except for witness
-/// data below segwit's height: on a test network `-testactivationheight` moves that height, and blocks from before the
-/// move stay valid.
+/// data below segwit's height: on a test network `-testactivationheight` can move that height, and blocks that were
+/// stored before stay valid.
 fn is_passed_over(error: &BlockError) -> bool {
     error.rule == Rule::UnexpectedWitness
 }

@@ -1,4 +1,4 @@
-//! The writes of one commit of one index: few records in a map, many sorted by their keys with several threads.
+//! The writes of one commit of one index: a few records in a map, and many entries, which several threads sort by key.
 
 use super::entries::{Entry, KEY_BYTES, Parts, Share, SpenderEntry, TxEntry};
 use super::event::{Due, IndexedBlock, Payload};
@@ -56,7 +56,7 @@ pub(super) fn write(
         };
         (part.db.clone(), part.start(), flush)
     };
-    // The lock is released: more blocks may arrive meanwhile.
+    // The lock is released meanwhile, so more blocks may arrive.
     let mut batch = Batch::new(&db, &start, due, locator)?;
     // Filters must be durable before rows refer to them.
     if let Some(flush) = flush {
@@ -266,7 +266,7 @@ impl Batch {
         (few + many * (KEY_BYTES + RECORD_OVERHEAD_BYTES)) as u64
     }
 
-    /// Writes all records and commits them; the many with up to `par` threads.
+    /// Writes all records and commits them; the entries are written with up to `par` threads.
     fn commit(&mut self, db: &IndexDb, par: usize) -> Result<(), Fault> {
         let commit = db.begin_commit(self.bytes())?;
         match &mut self.many {
@@ -282,8 +282,8 @@ impl Batch {
     }
 }
 
-/// Writes the few and the many in the order of their keys; keys of the many begin with `first`. Each share has a
-/// thread.
+/// Writes the records and the entries in the order of their keys; the keys of the entries begin with `first`. Each
+/// share has a thread.
 fn put_all<T: Entry>(commit: &IndexCommit, few: &Few, first: u8, shares: Vec<Share<'_, T>>) -> Result<(), Fault> {
     let last = shares.len() - 1;
     let write = |place: usize, share: Share<'_, T>| -> Result<(), store::Fault> {
@@ -301,7 +301,7 @@ fn put_all<T: Entry>(commit: &IndexCommit, few: &Few, first: u8, shares: Vec<Sha
             put_few(few, &mut records, |key| key[0] > first)?;
         }
         records.finish()?;
-        // On this thread, while others still write.
+        // Runs on this thread, while others still write.
         if last > 0 { commit.sync() } else { Ok(()) }
     };
     std::thread::scope(|scope| {

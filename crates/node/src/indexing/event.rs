@@ -47,7 +47,7 @@ impl Event {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        // Sorting needs the same memory again, or twice that.
+        // Sorting needs this memory once more, or twice more.
         size_of::<Event>()
             + match &self.payload {
                 Payload::Tx(places) => places.len() * (size_of::<u64>() + 16),

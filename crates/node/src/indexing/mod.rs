@@ -8,7 +8,7 @@
 //! After a reorg the data is as in Core: rows of filters and statistics (and tweaks) of disconnected blocks are kept by
 //! hash, transactions stay unchanged, spenders are deleted.
 //!
-//! Absent on purpose: formats (`store::indexes`, crate `indexes`), and which chain.
+//! Absent on purpose: formats (`store::indexes`, crate `indexes`), and the choice of the chain.
 
 mod batch;
 mod entries;
@@ -65,7 +65,7 @@ impl Indexing {
         for kind in IndexKind::ALL.into_iter().filter(|kind| kinds.contains(kind)) {
             parts.push(Mutex::new(Part::open(host, layout, kind, &mut wanted)?));
         }
-        // A quarter of the budget: waiting events reduce the room for coins, and an early commit costs less than that.
+        // A quarter of the budget: waiting events leave less space for coins, which is worse than an early commit.
         let memory_max = (budget_bytes / 4).max(1 << 20);
         Ok(Indexing { wanted, parts, committing: Mutex::new(()), memory: AtomicUsize::new(0), memory_max })
     }

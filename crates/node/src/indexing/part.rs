@@ -222,7 +222,8 @@ impl Part {
         }
     }
 
-    /// As [`Part::filter_row`], for statistics. The MuHash of a waiting row is not computed yet, and returned as zeros.
+    /// Like [`Part::filter_row`], for statistics. The MuHash of a waiting row is not computed yet, and is returned as
+    /// zeros.
     fn stats_row(&self, hash: BlockHash, height: Height) -> Result<StatsRow, Fault> {
         let waiting = self.events.iter().rev().find(|event| event.is_connected && event.block.hash == hash);
         if let Some(Event { payload: Payload::Stats { totals, .. }, .. }) = waiting {
@@ -287,7 +288,7 @@ fn decoded<T>(
 ///
 /// # Errors
 ///
-/// That fault, another length, or an I/O error.
+/// This fault, a record of another length, or an I/O error.
 pub(crate) fn stored_secret(db: &IndexDb, key: &[u8], is_use: bool) -> Result<Option<SipKey>, Fault> {
     match db.get(key)? {
         None if is_use => Err(db.bad_record(key, "what keys the hashes", "no record").into()),
@@ -299,7 +300,7 @@ pub(crate) fn stored_secret(db: &IndexDb, key: &[u8], is_use: bool) -> Result<Op
     }
 }
 
-/// As [`stored_secret`], or a new random one.
+/// Like [`stored_secret`], but makes a random secret if there is none.
 fn secret(db: &IndexDb, key: &[u8], is_use: bool) -> Result<SipKey, Fault> {
     if let Some(secret) = stored_secret(db, key, is_use)? {
         return Ok(secret);

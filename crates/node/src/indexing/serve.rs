@@ -43,7 +43,7 @@ impl Indexing {
     ///
     /// # Errors
     ///
-    /// As there; a filter file that is missing or damaged.
+    /// Those of [`Indexing::served_filter_row`]; a filter file that is missing or damaged.
     pub(crate) fn served_filter(
         &self,
         disk: &dyn Disk,

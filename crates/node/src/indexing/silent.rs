@@ -1,4 +1,4 @@
-//! The entries of a block in silentpaymentindex, completed from the block: ids and outputs of the transactions.
+//! The entries of a block in silentpaymentindex, completed with ids and outputs of the transactions from the block.
 
 use super::stored_row;
 use crate::fault::Fault;

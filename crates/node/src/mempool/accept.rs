@@ -1,5 +1,5 @@
-//! Whether a transaction may wait for the next block: Core's rules for one that returns from a disconnected block, and
-//! for one from an RPC call.
+//! Whether a transaction may wait for the next block: Core's rules for a transaction from a disconnected block, and for
+//! one from an RPC call.
 //!
 //! The former may have any fee, and any number of ancestors that fits in a cluster (`bypass_limits`). Replacement is
 //! not supported: transactions that a block conflicts with are removed when it is connected, and one from a call that
@@ -141,7 +141,7 @@ pub(super) fn judge<E>(
     for input in tx.inputs() {
         let outpoint = input.prevout();
         let found = match pool.get(&outpoint.txid) {
-            // It counts as a coin of the next block.
+            // The output counts as a coin of the next block.
             Some(parent) => parent.output(outpoint.vout).map(|(value, script)| {
                 let height = next.height;
                 Coin { height, coinbase: false, value, script }

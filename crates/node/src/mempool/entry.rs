@@ -27,7 +27,7 @@ pub struct PoolEntry {
     pub bytes: Vec<u8>,
     /// Its fee.
     pub fee: Amount,
-    /// What calls added to its fee for the order of mining, in satoshis. Source: Core's `prioritisetransaction`.
+    /// The fee delta that RPC calls set for the order of mining, in satoshis. Source: Core's `prioritisetransaction`.
     pub fee_delta: i64,
     /// Its weight.
     pub weight: u64,

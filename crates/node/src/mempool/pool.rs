@@ -25,8 +25,8 @@ pub(super) struct Pool {
     spenders: BTreeMap<OutPoint, Txid>,
     next: u64,
     bytes: usize,
-    /// What calls added to the fees of transactions, which need not be here; none is 0. As in Core without a bound:
-    /// only users with the RPC password add some.
+    /// Fee deltas that RPC calls set; the transactions need not be here, and no delta is 0. As in Core their number has
+    /// no bound, because only users with the RPC password set them.
     fee_deltas: BTreeMap<Txid, i64>,
 }
 
@@ -41,7 +41,7 @@ impl Pool {
         self.entries.is_empty() && self.fee_deltas.is_empty()
     }
 
-    /// What calls added to the fee of a transaction.
+    /// The fee delta of a transaction.
     pub(super) fn fee_delta(&self, txid: &Txid) -> i64 {
         self.fee_deltas.get(txid).copied().unwrap_or(0)
     }
@@ -63,7 +63,7 @@ impl Pool {
         }
     }
 
-    /// Forgets what calls added to the fee of a transaction. Source: Core's `ClearPrioritisation`.
+    /// Forgets the fee delta of a transaction. Source: Core's `ClearPrioritisation`.
     pub(super) fn forget_delta(&mut self, txid: &Txid) {
         self.fee_deltas.remove(txid);
     }

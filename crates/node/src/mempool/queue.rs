@@ -1,7 +1,8 @@
-//! Transactions of blocks that were disconnected since the chain was last at rest.
+//! Transactions of blocks that were disconnected since the last change of the chain was complete.
 //!
-//! Those confirmed last are at the front, and are dropped first if there is no space: the rest can be added from the
-//! end on without a missing parent. Absent on purpose: coinbases, and whether a transaction is still valid.
+//! Transactions that were confirmed last are at the front, and are dropped first if there is no space. So the others
+//! can be added, from the end on, without a missing parent. Absent on purpose: coinbases, and whether a transaction is
+//! still valid.
 //!
 //! Source: Bitcoin Core b88bffe, kernel/disconnected_transactions.cpp, `DisconnectedBlockTransactions`.
 

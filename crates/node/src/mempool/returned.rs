@@ -2,7 +2,7 @@
 //! regtest, RPC calls add some too ([`Mempool::offer`]).
 //!
 //! Peers do not add transactions. Unless blocks were disconnected or calls were made, it is empty, and costs one check
-//! of a flag per block. Nothing of it is written to disk. A job without a [`crate::handle::Handle`] does not have one.
+//! of a flag per block. It is not written to disk. A job without a [`crate::handle::Handle`] has no mempool.
 //!
 //! Disconnected blocks go into a queue. When the chain is at rest again, `Mempool::rest` checks the transactions that
 //! the new blocks do not contain, with the coins of the new tip, then those that were waiting before. Core does this
@@ -154,7 +154,7 @@ impl Mempool {
         let mut state = lock(&self.state);
         let MempoolState { pool, changes, .. } = &mut *state;
         let takes = offer == Offer::Take;
-        // Of several that are only checked, each may spend outputs of those before it: they are added to a copy.
+        // If several are only checked, each may spend outputs of those before it, so they are added to a copy.
         let mut copy = (!takes && offered.len() > 1).then(|| pool.clone());
         let adds = takes || copy.is_some();
         let pool = copy.as_mut().unwrap_or(pool);
@@ -203,7 +203,7 @@ impl Mempool {
         Ok(())
     }
 
-    /// Transactions whose fee calls changed, by id, with what they added.
+    /// Transactions with a fee delta, by id, with the delta.
     pub fn fee_deltas(&self) -> Vec<(Txid, i64)> {
         if self.is_empty.load(Relaxed) { Vec::new() } else { lock(&self.state).pool.fee_deltas().collect() }
     }

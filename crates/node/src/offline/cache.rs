@@ -15,7 +15,7 @@ pub(crate) struct FollowingCache {
     /// `None` if the user gave a size.
     watch: Option<Watch>,
     budget: Arc<AtomicUsize>,
-    /// Bytes of the cache that are not the engine's.
+    /// Bytes of the cache that do not belong to the engine.
     beside: usize,
     last: Instant,
 }

@@ -15,7 +15,7 @@ use primitives::Height;
 /// A secret key for the hash of this run's coin tables.
 fn secret() -> HashKey {
     let mut bytes = [0; 32];
-    // Without random bytes only the protection against chosen txids is lost.
+    // If the system has no random bytes, only the protection against chosen txids is lost.
     let _ = getrandom::fill(&mut bytes);
     HashKey(std::array::from_fn(|i| u64::from_le_bytes(bytes[i * 8..][..8].try_into().expect("eight bytes"))))
 }
@@ -25,7 +25,7 @@ pub(crate) fn engine<'f>(datadir: &'f DataDir<'_>, tip: NodeId) -> Engine<'f> {
     engine_with(datadir, tip, datadir.options.dbcache_bytes)
 }
 
-/// As [`engine`], for building a set again, probably of about this number of coins.
+/// Like [`engine`], for rebuilding a UTXO set that probably has about this number of coins.
 pub(crate) fn engine_for_set<'f>(datadir: &'f DataDir<'_>, tip: NodeId, coins: usize) -> Engine<'f> {
     let engine = engine(datadir, tip);
     if tip == GENESIS {
@@ -34,7 +34,7 @@ pub(crate) fn engine_for_set<'f>(datadir: &'f DataDir<'_>, tip: NodeId, coins: u
     engine
 }
 
-/// As [`engine`], with another memory budget.
+/// Like [`engine`], with another memory budget.
 pub(crate) fn engine_with<'f>(datadir: &'f DataDir<'_>, tip: NodeId, budget_bytes: usize) -> Engine<'f> {
     let options = datadir.options;
     let mib = options.dbcache_bytes >> 20;
@@ -81,7 +81,7 @@ pub(crate) fn finish(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<(
     datadir.finish_indexes(engine.tip())
 }
 
-/// As [`finish`], for the chain below a snapshot, while another chain uses the same data directory.
+/// Like [`finish`], for the chain below a snapshot, while another chain uses the same data directory.
 pub(crate) fn finish_past(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<(), Fault> {
     engine.pipeline.flush(engine.tip_and_hash())?;
     datadir.write_index(None)?;

@@ -1,5 +1,5 @@
-//! Warns about features that the file systems of a data directory lack, if that affects the user. One warning, before
-//! the work.
+//! Warns about features that the file systems of a data directory lack, if that affects the user. There is one warning,
+//! before the work.
 //!
 //! Absent on purpose: features whose absence costs nothing. Without an atomic exchange of two names files are moved one
 //! by one (`leveldb::install`); without reservations (fallocate) a full disk is detected a moment later; without

@@ -94,7 +94,7 @@ impl Forecast {
         self.blocks.missing_bytes() + self.coins.missing_bytes()
     }
 
-    /// Whether both parts are on one file system: two places with equal free space are assumed to be.
+    /// Whether both parts are on one file system: this is assumed if their free space is equal.
     fn is_one_place(&self) -> bool {
         self.blocks.free_bytes == self.coins.free_bytes
     }

@@ -47,7 +47,7 @@ pub struct DataDirInfo {
     pub reindexing: bool,
     /// If block files were pruned: the lowest height from which on all blocks up to the coins' are stored.
     pub prune_height: Option<Height>,
-    /// Blocks that are marked invalid and whose parents are not.
+    /// Blocks that are marked invalid although their parents are not.
     pub failed: Vec<Failed>,
     /// The UTXO set came from a snapshot at this block, whose history is not validated yet.
     pub snapshot_base: Option<BlockHash>,
@@ -288,7 +288,7 @@ fn look_at_headers(info: &mut DataDirInfo, loaded: &LoadedIndex, options: &Optio
 }
 
 /// The headers of an index, its marks, and which marks ffwd made for a broken rule. An entry without its parent is
-/// skipped: one may be read while a program writes.
+/// skipped, because it may be read while a program writes.
 fn headers_of(loaded: &LoadedIndex, options: &Options, own: PrivateDir) -> SharedIndex {
     let mut index = index::BlockIndex::new(&options.params);
     // Parents are before their children.

@@ -267,7 +267,7 @@ fn find_tx(options: &Options, txid: Txid) -> Result<FoundTx, Fault> {
         let Some(entry) = view.entry(&place.block)? else { continue };
         found.push((view.is_active(&entry)?, place.sequence, entry, place.offset));
     }
-    // The active chain first, then the block connected last, as in Core.
+    // The active chain is searched first, then the block that was connected last, as in Core.
     found.sort_by_key(|(is_active, sequence, ..)| std::cmp::Reverse((*is_active, *sequence)));
     for (.., entry, offset) in found {
         let Some(pos) = entry.data() else { continue };
@@ -368,7 +368,7 @@ pub enum BlockId {
 }
 
 impl BlockId {
-    /// As an argument of Core's RPC calls.
+    /// The block as an argument of Core's RPC calls.
     pub(super) fn question(&self) -> String {
         match self {
             BlockId::Hash(hash) => hash.to_string(),

@@ -74,18 +74,18 @@ pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> 
 }
 
 /// `-reindex` as in bitcoind: in a pruned data directory, with pruning on, all block files are removed, and nothing is
-/// connected; a sync downloads all again. Otherwise as [`reindex`]. Source: Bitcoin Core b88bffe,
+/// connected; a sync downloads all blocks again. Otherwise like [`reindex`]. Source: Bitcoin Core b88bffe,
 /// node/blockstorage.cpp, `CleanupBlockRevFiles`.
 ///
 /// # Errors
 ///
-/// As [`reindex`].
+/// Those of [`reindex`].
 pub fn reindex_before_sync(options: &Options, events: Events<'_>) -> Result<JobReport, Fault> {
     reindex::run(options, reindex_preflight::Pruned::BeginAnew, events).map_err(Fault::within_reindex)
 }
 
-/// Counts and hashes the coins in the tables. If there are two sets, because a snapshot is not validated, those from
-/// the snapshot, as in Core's RPCs.
+/// Counts and hashes the coins in the tables. If there are two sets, because a snapshot is not validated, counts those
+/// from the snapshot, as in Core's RPCs.
 ///
 /// # Errors
 ///
@@ -94,21 +94,21 @@ pub fn set_info(options: &Options, hash: SetHash, _: Events<'_>) -> Result<SetIn
     count_set(options, hash, false)
 }
 
-/// As [`set_info`], with counts by script and age.
+/// Like [`set_info`], with counts by script and age.
 ///
 /// # Errors
 ///
-/// As [`set_info`].
+/// Those of [`set_info`].
 pub fn set_details(options: &Options, hash: SetHash, _: Events<'_>) -> Result<SetInfo, Fault> {
     count_set(options, hash, true)
 }
 
-/// As [`set_info`], for the data directory of a job that has just ended. Without a hash only the block index is read,
+/// Like [`set_info`], for the data directory of a job that has just ended. Without a hash only the block index is read,
 /// if the job stored the totals of the coins; otherwise they are counted, and stored for the next job.
 ///
 /// # Errors
 ///
-/// As [`set_info`].
+/// Those of [`set_info`].
 pub fn set_after(options: &Options, hash: SetHash, events: Events<'_>) -> Result<SetInfo, Fault> {
     let count = |locked: &Locked, view: &CoinsView, best: &BlockHash| {
         let own = PrivateDir::new(locked.disk.clone(), locked.layout.private_dir());
@@ -118,7 +118,7 @@ pub fn set_after(options: &Options, hash: SetHash, events: Events<'_>) -> Result
             return Ok(SetInfo { disk_size: view.table_bytes(), ..SetInfo::of(totals) });
         }
         let info = crate::utxo_stats::setinfo::set_info(view, hash, false, options.par)?;
-        // Only a cache: an error does not matter.
+        // This is only a cache, so an error does not matter.
         let _ = set_totals::write(&own, best, info.totals());
         Ok(info)
     };
@@ -179,7 +179,7 @@ pub(crate) fn height_of(loaded: &LoadedIndex, best: BlockHash) -> Result<Height,
     entry.map(|entry| entry.height).ok_or_else(|| apart(best))
 }
 
-/// As [`height_of`], if nothing else of the index is read.
+/// Like [`height_of`], if nothing else of the index is read.
 fn stored_height(locked: &Locked, options: &Options, best: BlockHash) -> Result<Height, Fault> {
     if !BlockTreeDb::exists(&*locked.disk, &locked.layout)? {
         return Err(apart(best));

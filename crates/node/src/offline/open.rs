@@ -25,7 +25,7 @@ pub(crate) struct Existing<'e> {
 pub(crate) enum Purpose {
     /// To add blocks, and to prune files if configured.
     Work,
-    /// As [`Purpose::Work`], and if the directory was pruned, to download the pruned blocks again.
+    /// Like [`Purpose::Work`], and if the directory was pruned, to download the pruned blocks again.
     Archival,
     /// To read it, pruned or not.
     Look,
@@ -99,7 +99,7 @@ pub(crate) fn open_existing<'e>(
         Some(heads) => replay(&datadir, heads)?,
         None => start_of(&datadir.headers(), best).ok_or_else(|| super::apart(best.unwrap_or_default()))?,
     };
-    // Not before it is known that the data directory can be continued.
+    // This is done only when it is known that the data directory can be continued.
     if loaded.entries.is_empty() {
         datadir.write_genesis()?;
         datadir.mark_genesis();
@@ -118,7 +118,7 @@ pub(crate) fn open_existing<'e>(
     Ok(Existing { datadir, tip })
 }
 
-/// Reports once the state that an earlier run left; only for the active chain.
+/// The state that an earlier run left is reported once, only for the active chain.
 fn say_earlier_state(datadir: &DataDir<'_>, tip: NodeId, which: Which) {
     if which == Which::Active {
         datadir.say_earlier_state(tip);

@@ -1,7 +1,7 @@
 //! `reindex`: index, undo data and coins from the stored block files.
 //!
-//! Headers of all files first, then each block of the best chain once, in chain order; blocks of other chains last. The
-//! flag `R` is in the index from before anything is removed until every block of the files is listed.
+//! It reads the headers of all files first, then each block of the best chain once, in chain order, and blocks of other
+//! chains last. The flag `R` is in the index from before anything is removed until every block of the files is listed.
 
 use super::reindex_preflight::{Before, Pruned};
 use super::{activate, engine_for_set, flush, report};
@@ -28,7 +28,7 @@ pub(super) fn run(options: &Options, pruned: Pruned, events: Events<'_>) -> Resu
     let before = Before::look(&locked, options, pruned, &reporter)?;
     prune::check(options, &*disk, &layout)?.into_iter().for_each(|warning| reporter.warn(warning));
     let scan = match &before.loaded {
-        // Only an interrupted run of this command leaves both: its gaps are expected.
+        // Only an interrupted run of this command leaves both, so its gaps are expected.
         Some(loaded) if loaded.is_pruned => {
             prune::finish_removal(&*disk, &layout, loaded, &reporter)?;
             scan::scan_files(&locked.files, &locked.files.numbers()?.there, options.par, &reporter)?

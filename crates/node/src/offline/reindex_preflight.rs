@@ -186,7 +186,7 @@ impl Before {
         Some(entry.map_or(Wanted::Block(best), |entry| Wanted::Height(entry.height)))
     }
 
-    /// Headers that no block file has: those of the old index, and those that an earlier run kept.
+    /// Headers that are in no block file: those of the old index, and those that an earlier run kept.
     pub(super) fn bare_headers(&self, found: &[FoundBlock], locked: &Locked) -> Result<Vec<Header>, Fault> {
         let mut seen: HashSet<BlockHash> = found.iter().map(|block| block.hash).collect();
         let known = self.loaded.iter().flat_map(|loaded| loaded.entries.iter().map(|entry| (entry.hash, entry.header)));

@@ -1,4 +1,5 @@
-//! Completes a flush of the UTXO set that bitcoind did not finish: back to the fork with undo data, then forward again.
+//! Completes a flush of the UTXO set that bitcoind did not finish: rolls back to the fork with undo data, then connects
+//! blocks again.
 
 use super::engine;
 use crate::chain::tree::{GENESIS, NodeId};
@@ -9,8 +10,8 @@ use primitives::coin::{code, is_unspendable, put_coin};
 use primitives::{Block, BlockHash, Height, OutPoint, Tables, Txid};
 use store::chainstate::HeadBlocks;
 
-/// Completes an interrupted flush of Core's: rolls back to the fork with undo data, then forward again. Creations
-/// overwrite, and spends may miss, because any part of the flush may be on disk already.
+/// Completes an interrupted flush of Core's: rolls back to the fork with undo data, then connects blocks again. A
+/// created coin may exist already, and a spent coin may be missing, because any part of the flush may be on disk.
 ///
 /// Source: Bitcoin Core b88bffe, `Chainstate::ReplayBlocks`, `RollforwardBlock`.
 pub(crate) fn replay(datadir: &DataDir<'_>, heads: HeadBlocks) -> Result<NodeId, Fault> {
@@ -50,7 +51,7 @@ impl Rolled {
     fn read(datadir: &DataDir<'_>, engine: &Engine<'_>, node: NodeId) -> Result<Rolled, Fault> {
         let (height, hash) = datadir.height_and_hash(node);
         let bytes = datadir.read(node)?;
-        // It was valid when it was connected; a body that was damaged since must not become coins.
+        // It was valid when it was connected, but its body may have been damaged since, and must then not become coins.
         engine.check_alone(node, bytes.clone())?;
         Ok(Rolled { hash, height, bytes })
     }
@@ -69,7 +70,8 @@ impl Rolled {
     }
 }
 
-/// From its last transaction to its first: a coin that one made and a later one spent must be removed last.
+/// Processes transactions from the last to the first, so that a coin that was created and spent in this block is
+/// removed in the end.
 fn roll_back(datadir: &DataDir<'_>, engine: &Engine<'_>, node: NodeId) -> Result<(), Fault> {
     let rolled = Rolled::read(datadir, engine, node)?;
     let mut tables = Tables::with(datadir.options.kernels);

@@ -84,7 +84,7 @@ fn find_silent_payments(
 ///
 /// # Errors
 ///
-/// As [`silent_payments`]; there are no such blocks, or the index does not have them all; errors of `give`.
+/// Those of [`silent_payments`] and of `give`; there are no such blocks, or the index does not have them all.
 pub fn each_silent_block(
     options: &Options,
     from: Height,
@@ -133,7 +133,7 @@ fn with_outputs(view: &View, db: &IndexDb, of: &IndexEntry, entries: &[Entry]) -
     silent_transactions(db, of.hash, &view.locked.files.read_block(pos)?, entries)
 }
 
-/// As [`with_outputs`], and which of their outputs are unspent.
+/// Like [`with_outputs`], and finds which of their outputs are unspent.
 fn transactions_of(view: &View, db: &IndexDb, of: &IndexEntry, entries: &[Entry]) -> Result<Vec<SilentTx>, Fault> {
     let mut transactions = with_outputs(view, db, of, entries)?;
     let coins = view.coins.view();

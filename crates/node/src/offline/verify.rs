@@ -1,4 +1,4 @@
-//! `verify`: as Core's verifychain, on a data directory that no other program uses, without changing it.
+//! `verify`: like Core's verifychain, on a data directory that no other program uses, without changing it.
 //!
 //! Level 0 reads blocks, 1 checks each without its chain, 2 reads their undo data, 3 disconnects them in memory, 4
 //! connects them again. Source: Bitcoin Core b88bffe, `CVerifyDB::VerifyDB`.

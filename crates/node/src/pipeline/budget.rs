@@ -2,9 +2,9 @@
 //!
 //! Blocks in flight have a share of the whole budget. Coins have the rest, less headers, tables, indexes and buffers,
 //! plus a part of the memory that a process may use beyond its budget. Coins count from the moment a block is decoded:
-//! its operations begin when there is room for all coins that it makes (`Scheduler::grant`). A generation that is being
-//! written counts until its memory is free. If there is not enough room, durable generations are evicted first; then
-//! the current one is sealed and written. So at least one block can always proceed.
+//! its operations begin when there is space for all coins that it creates (`Scheduler::grant`). A generation that is
+//! being written counts until its memory is free. If there is not enough space, durable generations are evicted first;
+//! then the current one is sealed and written. So at least one block can always proceed.
 //!
 //! The limit may change at any time ([`Pipeline::budget`]).
 
@@ -32,7 +32,7 @@ const COIN_BYTES_MIN: usize = 24 << 20;
 /// use beyond its budget. The rest is for stacks and memory that the allocator retains.
 const BESIDE_BYTES: usize = 96 << 20;
 /// The part of those bytes that coins may use if the others do not: a share of the budget, and at most this number of
-/// bytes. More would leave too little for the allocator of the static program.
+/// bytes. A larger part would leave too little for the allocator of the static program.
 const COINS_BESIDE_SHARE: usize = 4;
 const COINS_BESIDE_BYTES_MAX: usize = 32 << 20;
 /// Approximate bytes of a coin in memory.
@@ -87,8 +87,8 @@ impl Pipeline<'_> {
         Arc::clone(&self.budget_bytes)
     }
 
-    /// To be called before the first run: the expected number of coins in the set. Tables that have room for them from
-    /// the start do not grow; growing reads all coins again.
+    /// Sets the expected number of coins in the set, before the first run. Tables that have space for them from the
+    /// start need not grow; growing would read all coins again.
     pub fn expect_coins(&self, coins: usize) {
         let most = self.coin_budget() / 2 / COIN_BYTES; // See `keep_budget`.
         for shards in &self.groups {
@@ -96,22 +96,22 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Between runs: whether the current generation has used its share of the budget.
+    /// Whether the current generation has used its share of the budget. Call it between runs.
     pub fn is_full(&self) -> bool {
         self.stats.coin_bytes().0 > self.coin_budget() / 2
     }
 
-    /// Between runs: frees memory if coins exceed their limit because blocks were disconnected, which restores the
-    /// coins that they had spent. Durable generations are evicted; if that is not enough, all is committed as of `tip`
-    /// first.
+    /// Frees memory if coins exceed their limit because blocks were disconnected, which restores the coins that they
+    /// had spent. Call it between runs. Durable generations are evicted; if that is not enough, all is committed as of
+    /// `tip` first.
     ///
     /// # Errors
     ///
-    /// As [`Pipeline::flush`].
+    /// Those of [`Pipeline::flush`].
     ///
     /// # Panics
     ///
-    /// As [`Pipeline::flush`].
+    /// Those of [`Pipeline::flush`].
     pub fn make_room(&self, tip: Tip) -> Result<(), Fault> {
         for (group, shards) in self.groups.iter().enumerate() {
             self.stats.set_group(group, &lock(shards));
@@ -125,7 +125,7 @@ impl Pipeline<'_> {
         Ok(())
     }
 
-    /// Between runs: evicts durable generations, the oldest first, while coins exceed their limit.
+    /// Evicts durable generations, the oldest first, while coins exceed their limit. Call it between runs.
     fn evict_durable(&self) {
         while self.is_over_budget() {
             let durable = self.scheduler().durable_generation();
@@ -150,7 +150,7 @@ impl Pipeline<'_> {
             self.wake(ready);
             return Vec::new();
         }
-        // Without a budget no block waits: each generation is sealed at the first chance.
+        // If the budget is 0, no block waits: each generation is sealed at the first opportunity.
         let free = |all: usize| if budget == 0 { usize::MAX } else { budget.saturating_sub(all) };
         let (current, all) = self.stats.coin_bytes();
         let mut ready = scheduler.set_room(free(all), now);
@@ -173,7 +173,7 @@ impl Pipeline<'_> {
         evicted
     }
 
-    /// As [`Pipeline::keep_budget`]; unlocks the scheduler while it drops evicted generations.
+    /// Like [`Pipeline::keep_budget`], but unlocks the scheduler while it drops evicted generations.
     pub(super) fn keep_budget_unlocking<'s>(&'s self, mut scheduler: SchedulerGuard<'s>) -> SchedulerGuard<'s> {
         let evicted = self.keep_budget(&mut scheduler);
         if evicted.is_empty() {

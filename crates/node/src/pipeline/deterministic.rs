@@ -22,7 +22,7 @@ pub enum Runnable {
         /// Its stage: [`Stage::Sync`], [`Stage::Write`] or [`Stage::Compact`].
         stage: Stage,
     },
-    /// A task of a block in flight. For a look-up that waits for the disk: the wait.
+    /// A task of a block in flight. If it is a look-up that waits for the disk, the step is the wait.
     Block {
         /// The block's number in this pipeline.
         seq: Seq,
@@ -43,15 +43,15 @@ enum Step {
 }
 
 impl Pipeline<'_> {
-    /// From now on one thread does everything, in the order of these choices; [`Pipeline::run`] and [`Pipeline::flush`]
-    /// check the scheduler's invariants after each step.
+    /// From now on a single thread does all work, in the order of these choices; [`Pipeline::run`] and
+    /// [`Pipeline::flush`] check the scheduler's invariants after each step.
     pub fn set_deterministic(&mut self, choose: Choose) {
         self.order = Some(choose.into());
     }
 
     /// A run without threads: until all is committed, the run is halted, or no step is possible.
     pub(super) fn run_single_threaded(&self) {
-        // If a block waits only for memory, one check of the budget helps it at once or not at all.
+        // If a block waits only for memory, one check of the budget frees it immediately or not at all.
         let mut looked = false;
         loop {
             let mut scheduler = self.scheduler();

@@ -1,8 +1,8 @@
 //! Connects the best chain: which block to end with, what to disconnect, what to connect, how to treat an invalid
 //! block.
 //!
-//! In: headers, and the news which bodies are stored. Out: a chain that is connected up to its last valid block. Absent
-//! on purpose: where bodies come from and where results are stored (see [`EngineBackend`]).
+//! In: headers, and reports which bodies are stored. Out: a chain that is connected up to its last valid block. Absent
+//! on purpose: the source of bodies and the storage of results (see [`EngineBackend`]).
 
 use crate::chain::block::BlockContext;
 use crate::chain::headers::{self, AssumeValid, ChainContext};
@@ -47,8 +47,8 @@ pub trait EngineBackend: Backend {
     /// An I/O error.
     fn disconnected(&self, node: NodeId, bytes: &[u8]) -> Result<(), Fault>;
 
-    /// The chain is at rest at `tip`, maybe after blocks were disconnected; if `adds`, their transactions return to the
-    /// mempool. `coin` returns the stored bytes of a coin of the tip's UTXO set.
+    /// A change of the chain is complete at `tip`, maybe after blocks were disconnected; if `adds`, their transactions
+    /// return to the mempool. `coin` returns the stored bytes of a coin of the tip's UTXO set.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ pub trait EngineBackend: Backend {
     fn refused(&self, node: NodeId, error: &BlockError);
 
     /// The body of a block is damaged, or is that of another block. Afterwards the index records what is stored
-    /// instead. Returns whether that is another copy.
+    /// instead. Returns whether there is another copy.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ pub enum Activated {
     Stopped,
     /// Other threads wait for this one: call again later.
     Asked,
-    /// The backend gave no next block, as after a fault of another thread, which the caller has to look for.
+    /// The backend gave no next block, for example after a fault of another thread, for which the caller must check.
     Withheld,
 }
 
@@ -328,8 +328,8 @@ impl<'w> Engine<'w> {
         tree.path(self.tip, target).into_iter().map(|node| context.block(node)).collect()
     }
 
-    /// Checks a refused block a second time, separately, and marks it. Its scripts run if they did before, whatever
-    /// headers came since.
+    /// Checks a refused block a second time, separately, and marks it. Its scripts run if they ran before, whichever
+    /// headers have arrived since.
     fn refuse(
         &mut self,
         node: NodeId,
@@ -360,7 +360,7 @@ impl<'w> Engine<'w> {
             Answer::Refused { error, transactions } => {
                 {
                     let mut index = self.index.write();
-                    // Refused for its coins or scripts: its body stays stored, as in Core.
+                    // The block was refused for its coins or scripts: its body stays stored, as in Core.
                     transactions.into_iter().for_each(|count| index.checked(node, count));
                     index.refuse(node);
                 }
@@ -463,8 +463,8 @@ impl<'w> Engine<'w> {
         self.world.disconnected(node, &bytes)
     }
 
-    /// Reports that the chain is at rest, so that others may read it. If `adds`, transactions that only disconnected
-    /// blocks contained return to the mempool.
+    /// Reports that a change of the chain is complete, so that others may read it. If `adds`, transactions that only
+    /// disconnected blocks contained return to the mempool.
     ///
     /// # Errors
     ///
@@ -492,7 +492,7 @@ impl<'w> Engine<'w> {
     ///
     /// # Errors
     ///
-    /// As [`Engine::activate`].
+    /// Those of [`Engine::activate`].
     pub fn reconnect(&mut self, target: NodeId) -> Result<bool, Fault> {
         Ok(self.connect_to(target)? == Reached::Judged && self.tip == target)
     }
@@ -502,7 +502,7 @@ impl<'w> Engine<'w> {
     ///
     /// # Errors
     ///
-    /// As [`Engine::activate`].
+    /// Those of [`Engine::activate`].
     pub fn stream(&mut self, target: NodeId) -> Result<Ended, Fault> {
         let target = match self.stop_at {
             Some(stop) if self.headers().height(target) > stop => self.headers().ancestor(target, stop),

@@ -22,9 +22,9 @@ const RECORD_BYTES: usize = 34 + 3 + 8 + 11;
 pub(super) struct Misses {
     /// Keys of the coins that it spends, in order.
     pub(super) keys: Vec<CoinKey>,
-    /// Shard group and ordinal of each.
+    /// Shard group and ordinal of each of these coins.
     pub(super) places: Vec<(u32, u32)>,
-    /// Keys of the coins that it makes, to be looked up for BIP30, in order.
+    /// Keys of the coins that it creates, to be looked up for BIP30, in order.
     pub(super) names: Vec<CoinKey>,
 }
 
@@ -45,7 +45,7 @@ impl Misses {
     }
 }
 
-/// A block in flight. Tasks of several threads work on it; the scheduler decides which of them runs when.
+/// A block in flight. Tasks of several threads work on it; the scheduler decides when each runs.
 pub(super) struct Flight {
     job: Job,
     prepared: OnceLock<Prepared>,
@@ -90,7 +90,7 @@ impl Flight {
         Takes { bytes, coin_bytes: records + records / 8 }
     }
 
-    /// Bytes of its answers, and of the undo data and scripts that will be copies of them. Bytes in temporary files
+    /// Bytes of its answers, and of undo data and scripts, which will be copied from them. Bytes in temporary files
     /// count too, so that few blocks have such files at a time.
     pub(super) fn answer_bytes(&self) -> usize {
         let answers: usize = (0..SHARD_GROUPS).map(|group| self.answers(group).memory_bytes()).sum();
@@ -139,7 +139,7 @@ impl Flight {
         write(&self.answers[group])
     }
 
-    /// Whether the coins that it makes exist already, for BIP30.
+    /// Whether the coins that it creates exist already, for BIP30.
     pub(super) fn probes(&self) -> MutexGuard<'_, Probe> {
         lock(&self.probes)
     }

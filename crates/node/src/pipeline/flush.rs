@@ -6,7 +6,7 @@ use crate::threads::locks::lock;
 use std::time::Instant;
 
 impl Pipeline<'_> {
-    /// Seals everything, writes it with all workers, and waits for them.
+    /// Seals all generations, writes them with all workers, and waits for the workers.
     pub(super) fn flush_everything(&self, tip: Tip) -> Result<(), Fault> {
         self.finish_background()?;
         let parts = std::array::from_fn(|group| {

@@ -1,4 +1,4 @@
-//! Memory that the machine, and the cgroups of this process, leave for a cache; and how that changes.
+//! Memory that the machine and the cgroups of this process leave for a cache, and its changes.
 //!
 //! The rule: subtract [`BESIDE_BYTES`] from the available memory for everything outside the budget. Half of the rest is
 //! the cache, the other half stays for the system's page cache, on which look-ups depend. At least [`CACHE_BYTES_MIN`],
@@ -33,7 +33,7 @@ const PRESSURE_HIGH: f64 = 10.0;
 const PRESSURE_LOW: f64 = 1.0;
 /// Divisor: the part of the rule's result that is kept under memory pressure.
 const PRESSURE_LEAVES: u64 = 4;
-/// Measurements after a step during which pressure is ignored: its average covers ten seconds.
+/// Number of measurements after a step in which pressure is ignored, because its average covers ten seconds.
 const LOOKS_BETWEEN: u32 = 5;
 
 /// Reads the system's files about memory.
@@ -170,8 +170,8 @@ impl Version {
         })
     }
 
-    /// From a line of `/proc/self/mountinfo` for that hierarchy: which part of it is mounted, and where; without the
-    /// leading slashes.
+    /// From a line of `/proc/self/mountinfo` for that hierarchy: the mounted part of it and the mount point, without
+    /// the leading slashes.
     fn mount(self, line: &str) -> Option<(String, String)> {
         let (place, of) = line.split_once(" - ")?;
         let kind = of.split_whitespace().next()?;
@@ -189,7 +189,7 @@ impl Version {
     }
 }
 
-/// The cgroup that `own` names and those above it, if they are visible through a mount of the hierarchy.
+/// The cgroup named by `own` and those above it, if they are visible through a mount of the hierarchy.
 ///
 /// The mount may show only a part of the hierarchy: the first mount that contains the cgroup is used. In a namespace
 /// paths start at its root, and the path of a mount made outside is `/..`: the names between are hidden, but the
@@ -249,7 +249,7 @@ impl Watch {
         Watch { memory, chosen, now: chosen, rest: 0 }
     }
 
-    /// To be called about every second. Returns the new size of the cache in bytes if it changes.
+    /// Returns the new size of the cache in bytes if it changes. Call it about every second.
     pub(crate) fn look(&mut self) -> Option<u64> {
         let allowed = self.memory.cache_bytes(self.memory.own()).min(self.chosen);
         let pressure = self.memory.pressure();

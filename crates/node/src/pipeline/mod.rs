@@ -11,8 +11,8 @@
 //!
 //! One lock guards all decisions (`scheduler`); each shard group and each part of a block in flight has its own lock. A
 //! worker that holds a shard group may take the scheduler's lock, but not the other way round: when the budget is
-//! applied with the scheduler locked, busy groups are skipped. Neither lock is held during a call of the [`Backend`]
-//! that reads or writes.
+//! applied with the scheduler locked, busy groups are skipped. Neither lock is held while a call of the [`Backend`]
+//! reads or writes.
 //!
 //! Invariants:
 //! - A shard group does the operations of block n + 1 after those of block n, and never waits for a table look-up.
@@ -23,7 +23,7 @@
 //! Other files: `engine` chooses the chain, `stages` has the work on one block, `recheck` checks a refused block a
 //! second time, `stats` has the times.
 //!
-//! Absent on purpose: which chain (the caller chooses), files (the [`Backend`]'s), rules (`stages`).
+//! Absent on purpose: the choice of the chain (the caller's), files (the [`Backend`]'s), rules (`stages`).
 
 mod background;
 mod budget;
@@ -112,7 +112,7 @@ pub trait Backend: Sync {
     ///
     /// # Errors
     ///
-    /// As [`Backend::look_up`].
+    /// Those of [`Backend::look_up`].
     fn has_any_coin(&self, keys: &[CoinKey]) -> Result<bool, Fault> {
         let mut has_any = false;
         self.look_up(keys, &mut |_, _| has_any = true)?;
@@ -135,16 +135,16 @@ pub trait Backend: Sync {
     }
 
     /// Whether look-ups currently wait for the disk. If so, [`Backend::look_up_from_disk`] is called instead of
-    /// [`Backend::look_up`], on a separate thread. Asked for each block; the answer counts for that block.
+    /// [`Backend::look_up`], on a separate thread. Called for each block; the answer applies to that block.
     fn wants_read_ahead(&self) -> bool {
         false
     }
 
-    /// As [`Backend::look_up`], and blocks until the disk has answered.
+    /// Like [`Backend::look_up`], but blocks until the disk has answered.
     ///
     /// # Errors
     ///
-    /// As [`Backend::look_up`].
+    /// Those of [`Backend::look_up`].
     fn look_up_from_disk(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
         self.look_up(keys, found)
     }
@@ -186,7 +186,7 @@ pub trait Backend: Sync {
     ///
     /// # Errors
     ///
-    /// As [`Backend::write_part`].
+    /// Those of [`Backend::write_part`].
     fn finish_commit(&self, tip: Tip) -> Result<(), Fault>;
 
     /// Writing or finishing a commit failed with this fault, a full disk, and no worker is writing any more. Drops the
@@ -199,8 +199,8 @@ pub trait Backend: Sync {
         Err(fault)
     }
 
-    /// Does one step of background work (compacting tables), several at the same time; `true` if there may be more for
-    /// the calling worker.
+    /// Does one step of background work (compacting tables); several workers may call it at the same time. `true` if
+    /// there may be more work for the calling worker.
     ///
     /// # Errors
     ///
@@ -251,7 +251,7 @@ pub struct Settings {
     /// Workers, at least 1.
     pub par: usize,
     /// Memory budget for coins, blocks in flight and table indexes, in bytes. With 0 every generation is sealed at the
-    /// first chance and evicted when it is committed, so that every older coin is read from the tables.
+    /// first opportunity and evicted when it is committed, so that every older coin is read from the tables.
     pub budget_bytes: usize,
     /// Maximum blocks in flight, at least 1.
     pub window_blocks: usize,
@@ -272,7 +272,7 @@ pub struct Pipeline<'b> {
     work_ready: Signal,
     /// A look-up waits for the disk, or the readers are to end.
     disk_wanted: Signal,
-    /// A worker ended a task: there may be room for a block, or nothing left to do.
+    /// A worker ended a task: there may be space for a block, or all work may be done.
     work_done: Signal,
     times: RwLock<MedianTimes>,
     /// The order of tasks, if one thread plays all workers.

@@ -1,9 +1,9 @@
 //! The second check: one block, separately, by the reference implementations.
 //!
-//! Marking a block invalid is permanent, so a block is checked twice before. Here nothing is shared with the pipeline
-//! except the rules: one thread, hashes computed singly, every look-up made (BIP30's too), scripts by the interpreter,
-//! which checks each signature at once. If this check accepts a block that the pipeline refused, the machine or this
-//! program is at fault, and nothing is marked.
+//! Marking a block invalid is permanent, so the block is checked a second time before it is marked. Here nothing is
+//! shared with the pipeline except the rules: one thread, hashes computed singly, every look-up made (BIP30's too),
+//! scripts by the interpreter, which checks each signature at once. If this check accepts a block that the pipeline
+//! refused, the machine or this program is at fault, and nothing is marked.
 
 use crate::chain::block::{Bip30, BlockContext, HeaderContext};
 use crate::fault::Fault;
@@ -192,7 +192,7 @@ fn alone(params: &Params, header: &HeaderContext, parsed: &Block<'_>, txids: &[T
     checked.err().map(|error| (error, Check::ContextualCheckBlock))
 }
 
-/// The first broken rule of those that need the coins, then of the scripts.
+/// The first broken rule among those that need the coins, then among the scripts.
 fn with_coins(
     question: &Question<'_>,
     parsed: &Block<'_>,
@@ -240,7 +240,7 @@ struct SpentCoins {
     coins: Vec<Option<Spent>>,
     /// At most 244 MB: in a temporary file if they are too many for memory.
     scripts: Spill,
-    /// Of all scripts: a failing disk may return other bytes.
+    /// A hash of all scripts, because a failing disk may return other bytes.
     hash: Sha256,
 }
 

@@ -79,7 +79,7 @@ pub(crate) fn check(
     Ok(Checked { tables, txids, sigops })
 }
 
-/// As [`check`], for a body from a foreign file: all rules, in the order of Core's `AcceptBlock`.
+/// Like [`check`], for a body from a foreign file: all rules, in the order of Core's `AcceptBlock`.
 pub(crate) fn check_from_file(
     params: &Params,
     header: &HeaderContext,
@@ -89,7 +89,7 @@ pub(crate) fn check_from_file(
     check(params, header, bytes, true, scratch)
 }
 
-/// As [`check`], for a body from a peer. A failure reports first whether the body can match its header at all, as in
+/// Like [`check`], for a body from a peer. A failure reports first whether the body can match its header at all, as in
 /// Core ([`block::mutation`]); a body that passes the checks does.
 pub(crate) fn check_arrived(
     params: &Params,
@@ -298,7 +298,7 @@ fn gather(coin: Option<&[u8]>, every: bool, scripts: &mut Spill, taken: &mut coi
     gather_coin(&coin, every, scripts)
 }
 
-/// As [`gather`], for a coin that exists.
+/// Like [`gather`], for a coin that exists.
 #[inline]
 fn gather_coin(coin: &CoinRef<'_>, every: bool, scripts: &mut Spill) -> Spent {
     let start = scripts.len() as u32;

@@ -194,7 +194,7 @@ impl Stats {
         (result, end)
     }
 
-    /// As [`Stats::timed`], and also counts the time for one block.
+    /// Like [`Stats::timed`], and also counts the time for one block.
     #[inline]
     pub(crate) fn timed_for<R>(&self, stage: Stage, block: &BlockTimes, work: impl FnOnce() -> R) -> (R, Instant) {
         let start = Instant::now();

@@ -41,7 +41,7 @@ impl AssumedElsewhere {
         Some(AssumedElsewhere { hash: *assumed, place })
     }
 
-    /// As [`AssumedElsewhere::find`], when all headers of the peers are known: a missing block will not arrive any
+    /// Like [`AssumedElsewhere::find`], when all headers of the peers are known: a missing block will not arrive any
     /// more.
     pub(crate) fn find_in_all(tree: &Tree, assumed: &BlockHash) -> Option<AssumedElsewhere> {
         if !assumed.is_zero() && tree.find(assumed).is_none() {

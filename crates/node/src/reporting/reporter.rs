@@ -186,7 +186,7 @@ impl<'e> Reporter<'e> {
         self.peer_lines.left_out().into_iter().for_each(|text| self.note(text));
     }
 
-    /// As [`Reporter::say_left_out`], at the end of the part with peers.
+    /// Like [`Reporter::say_left_out`], at the end of the part with peers.
     pub(crate) fn say_last_left_out(&self) {
         self.peer_lines.take_left_out().into_iter().for_each(|text| self.note(text));
     }

@@ -144,7 +144,7 @@ pub(super) fn open<'h>(datadir: &DataDir<'_>, hints: &'h HintsFile) -> Result<Re
 ///
 /// # Errors
 ///
-/// As [`HintedRun::take`].
+/// Those of [`HintedRun::take`].
 pub(super) fn take(
     datadir: &DataDir<'_>,
     run: &HintedRun<'_>,

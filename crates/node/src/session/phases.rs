@@ -59,7 +59,7 @@ pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result
 ///
 /// # Errors
 ///
-/// As [`sync`], and Core's refusals of a snapshot.
+/// Those of [`sync`], and Core's refusals of a snapshot.
 pub fn sync_from(
     options: &Options,
     sync: &SyncOptions,
@@ -73,7 +73,7 @@ pub fn sync_from(
 ///
 /// # Errors
 ///
-/// As [`sync_from`].
+/// Those of [`sync_from`].
 pub(super) fn sync_with(
     options: &Options,
     sync: &SyncOptions,

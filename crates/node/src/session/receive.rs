@@ -108,7 +108,7 @@ pub(super) struct Brought<'b> {
 ///
 /// # Errors
 ///
-/// As [`store`].
+/// Those of [`store`].
 pub(super) fn put(session: &Session<'_, '_>, brought: Brought<'_>) -> Result<bool, Fault> {
     let Brought { by, id, hash, bytes, held } = brought;
     let datadir = session.datadir;

@@ -41,7 +41,7 @@ pub(super) fn follow<'s>(
 ///
 /// # Errors
 ///
-/// As [`follow`].
+/// Those of [`follow`].
 pub(super) fn step<'s>(
     session: &'s Session<'_, '_>,
     engines: &mut Engines<'s, '_>,

@@ -148,12 +148,12 @@ pub fn dump(options: &Options, target: DumpTarget, out: DumpOut<'_>, events: Eve
     })
 }
 
-/// As [`dump`], within a running job. `target` is `tip` or an ancestor of it; `view` has the coins of `tip`, and
+/// Like [`dump`], within a running job. `target` is `tip` or an ancestor of it; `view` has the coins of `tip`, and
 /// `nchaintx` is the number of transactions up to the target.
 ///
 /// # Errors
 ///
-/// As [`dump`].
+/// Those of [`dump`].
 pub fn dump_live(
     live: &Live,
     view: CoinsView,

@@ -113,7 +113,7 @@ impl SnapshotFile {
         check_network(&self.header, params, &self.file.path().display())
     }
 
-    /// As [`SnapshotFile::check_network`], with only the reason.
+    /// Like [`SnapshotFile::check_network`], with only the reason.
     pub(crate) fn metadata_of(&self, params: &Params) -> Result<(), String> {
         metadata_of(&self.header, params, &self.file.path().display())
     }

@@ -33,7 +33,7 @@ impl Given {
     ///
     /// # Errors
     ///
-    /// As [`StreamedSnapshot::open`].
+    /// Those of [`StreamedSnapshot::open`].
     pub(crate) fn stream(options: &Options, stream: &SharedStream) -> Result<Given, Fault> {
         StreamedSnapshot::open(options, stream).map(Given::Stream)
     }

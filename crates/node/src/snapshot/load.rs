@@ -85,13 +85,13 @@ pub fn load(
     load_into(&existing.datadir, existing.tip, &given, users_hash, &Snapshot::default())
 }
 
-/// As [`load`], into an open data directory with its chain at `tip`. It keeps its coins until it is opened again or
+/// Like [`load`], into an open data directory with its chain at `tip`. It keeps its coins until it is opened again or
 /// [`DataDir::with_other_coins`] switches to the loaded ones. `stats` are the counters of earlier work, for the
 /// displays.
 ///
 /// # Errors
 ///
-/// As [`load`].
+/// Those of [`load`].
 pub(crate) fn load_into(
     datadir: &DataDir<'_>,
     tip: NodeId,

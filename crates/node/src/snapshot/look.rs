@@ -163,7 +163,7 @@ impl<'f> Coins<'f> {
 ///
 /// # Errors
 ///
-/// As [`file_info`]; two networks; errors of `differs`.
+/// Those of [`file_info`]; two networks; errors of `differs`.
 pub fn diff(
     disk: &dyn Disk,
     first: &Path,

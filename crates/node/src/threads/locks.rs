@@ -57,7 +57,7 @@ pub(crate) struct Signal {
 }
 
 impl Signal {
-    /// As [`wait`].
+    /// Like [`wait`].
     #[inline]
     pub(crate) fn wait<'m, T>(&self, guard: MutexGuard<'m, T>) -> MutexGuard<'m, T> {
         self.waiting.fetch_add(1, Relaxed);
@@ -66,7 +66,7 @@ impl Signal {
         guard
     }
 
-    /// As [`wait_for`].
+    /// Like [`wait_for`].
     #[inline]
     pub(crate) fn wait_for<'m, T>(&self, guard: MutexGuard<'m, T>, time: Duration) -> (MutexGuard<'m, T>, bool) {
         self.waiting.fetch_add(1, Relaxed);

@@ -180,12 +180,12 @@ pub(crate) fn set_info(view: &CoinsView, hash: SetHash, wants_stats: bool, par: 
     Ok(info.expect("it goes on to the end"))
 }
 
-/// As [`set_info`], while `goes_on` returns true; once false, it must stay false. `None` if it ended before all was
+/// Like [`set_info`], while `goes_on` returns true; once false, it must stay false. `None` if it ended before all was
 /// read.
 ///
 /// # Errors
 ///
-/// As [`set_info`].
+/// Those of [`set_info`].
 pub(crate) fn set_info_while(
     view: &CoinsView,
     hash: SetHash,

@@ -1,4 +1,4 @@
-//! anchors.dat: the block-relay-only peers of the last run, which the next run connects to first.
+//! anchors.dat: the block-relay-only peers of the last run, to which the next run connects first.
 //!
 //! Contents: count CompactSize | addresses, in the frame and form of `super::disk_form`
 //!

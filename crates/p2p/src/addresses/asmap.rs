@@ -1,12 +1,12 @@
 //! A map of IP prefixes to autonomous systems (`-asmap`): a program of bits that is run on the bits of an address.
 //!
-//! Bits of the file: the lowest of a byte first. Bits of an address: the highest first.
-//! Instruction: RETURN 0 | JUMP 10 | MATCH 110 | DEFAULT 111, and a number.
-//! Number: as many 1 as there are classes before its own | 0, unless it is the last class | its place in the class, highest
-//! bit first.
+//! Bits of the file: the lowest bit of a byte comes first. Bits of an address: the highest bit comes first.
+//! Instruction: RETURN 0 | JUMP 10
+//! | MATCH 110 | DEFAULT 111, and a number. Number: a 1 bit for each class before its own | a 0 bit, unless it is the
+//! last class | its position in the class, highest bit first.
 //!
-//! Source: Bitcoin Core b88bffe, util/asmap.cpp. A map is checked as a whole before it is used, so that every address
-//! comes to a RETURN. Absent on purpose: the file, and a map within the program.
+//! Source: Bitcoin Core b88bffe, util/asmap.cpp. A map is checked as a whole before it is used, so that the program
+//! ends with a RETURN for every address. Absent on purpose: the file, and a built-in map.
 
 use std::fmt;
 
@@ -123,8 +123,8 @@ impl AsMap {
         self.version
     }
 
-    /// SHA-256 of the file, as `sha256sum` prints it: the version that Core 32 shows (bitcoin/bitcoin 36215, 36249). In
-    /// peers.dat stands [`AsMap::version`].
+    /// SHA-256 of the file, as `sha256sum` prints it: the version that Core 32 shows (bitcoin/bitcoin 36215, 36249).
+    /// peers.dat has [`AsMap::version`] instead.
     pub fn file_hash(&self) -> [u8; 32] {
         self.file_hash
     }

@@ -6,8 +6,8 @@ use super::entry::network_of;
 use super::{Addresses, BUCKET_SIZE, Entry, Table, seconds};
 use crate::wire::{AddressEntry, NetAddress};
 
-/// Maximum number of draws for one choice: an address is accepted once it was drawn 44 times, and for a rare network
-/// one bucket in a thousand is not empty.
+/// Maximum number of draws for one choice: an address is accepted at the latest when it is drawn the 44th time, and for
+/// a rare network only one bucket in a thousand is not empty.
 const DRAW_COUNT_MAX: usize = 1_000_000;
 
 /// A set of networks.
@@ -106,7 +106,7 @@ impl Addresses {
         out
     }
 
-    /// Every IPv4 and IPv6 address, to check the map with.
+    /// Every IPv4 and IPv6 address, for a check of the map.
     pub fn clear_net(&self) -> Vec<NetAddress> {
         let all = self.entries.values().map(|entry| entry.peer.address);
         all.filter(|address| address.is_ip() && address.is_routable()).collect()

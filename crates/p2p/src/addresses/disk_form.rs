@@ -33,7 +33,7 @@ pub(super) enum Form {
     Bip155,
 }
 
-/// Adds the text that Core's library appends to stream errors.
+/// Adds the text that C++'s standard library appends to stream errors in Core.
 pub(super) fn stream(text: &str) -> Fault {
     format!("{text}: iostream error")
 }
@@ -49,7 +49,7 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Starts behind the magic.
+    /// Starts after the magic.
     pub(super) fn new(bytes: &'a [u8], magic: [u8; 4]) -> Result<Source<'a>, Fault> {
         let mut source = Source { reader: Reader::new(bytes), bytes };
         match source.array::<4>()? == magic {
@@ -141,7 +141,7 @@ impl<'a> Source<'a> {
         self.array().map(u16::from_be_bytes)
     }
 
-    /// An address with its metadata; `most` is the newest form that is allowed.
+    /// An address with its metadata; `most` is the newest allowed version.
     pub(super) fn address(&mut self, most: Form) -> Result<AddressEntry, Fault> {
         let form = match self.u32()? & !VERSION_IGNORED {
             0 => Form::Old,

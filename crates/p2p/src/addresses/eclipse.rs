@@ -1,17 +1,13 @@
 //! Simulated eclipse attack on the address memory: how many connections after a restart go to the attacker, by seed.
 //!
-//! The simulated network has a tenth of the real size: 1,000 honest nodes that accept connections, in 800 groups.
-//! Each
-//! simulated day the node learns 144 honest addresses from its outbound peers. The attacker has 20 inbound
-//! connections
-//! from up to as many groups and announces 17,280 addresses of nodes that answer: a tenth of the rate limit (one in
-//! ten
-//! seconds each). A feeler runs every two minutes; two outbound peers a day are replaced. After 30 days the node
-//! restarts
-//! with 8 full-relay connections and 2 anchors.
+//! The simulated network has a tenth of the real size: 1,000 honest nodes that accept connections, in 800 groups. Each
+//! simulated day the node learns 144 honest addresses from its outbound peers. The attacker has 20 inbound connections
+//! from up to as many groups and announces 17,280 addresses of nodes that answer. This is a tenth of the rate limit
+//! (one address in ten seconds for each connection). A feeler runs every two minutes; two outbound peers a day are
+//! replaced. After 30 days the node restarts with 8 full-relay connections and 2 anchors.
 //!
 //! A second implementation receives the same events: Core's rules from addrman.h and addrman.cpp, written without
-//! tables as a map from a place to an address. bitcoind itself takes no part because its peers cannot be simulated.
+//! tables, as a map from a place to an address. bitcoind itself is not included, because its peers cannot be simulated.
 
 use super::*;
 use crate::wire::AddressEntry;
@@ -350,7 +346,7 @@ fn an_attacker_gets_no_more_than_of_core_in_30_days() {
         };
         let twins = share(&mut twin, count, 7);
         println!("{count} groups: {ours} of 100 connections, the twin {twins}");
-        // Two memories with keys of their own differ by chance.
+        // Two memories with different keys differ by chance.
         assert!(ours <= twins + 12, "{count} groups: {ours} of 100 connections, the twin {twins}");
         assert!(count > 4 || ours < 60, "{count} groups: {ours} of 100");
     }

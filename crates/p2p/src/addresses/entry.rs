@@ -2,7 +2,7 @@
 
 use crate::wire::{AddressEntry, NetAddress, PeerAddress};
 
-/// Seconds since 1970. A value from a file may be anything.
+/// Seconds since 1970. The file is untrusted: any value is possible.
 pub(super) type Seconds = i64;
 
 const MINUTE: Seconds = 60;

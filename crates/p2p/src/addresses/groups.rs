@@ -1,4 +1,4 @@
-//! Groups of addresses: by prefix, or by autonomous system if there is a map of those.
+//! Groups of addresses: by prefix, or by autonomous system if there is a map of autonomous systems.
 //!
 //! Source: Bitcoin Core b88bffe, netgroup.cpp.
 

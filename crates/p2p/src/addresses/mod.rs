@@ -1,12 +1,11 @@
 //! The address memory (Core's address manager): known addresses of peers, their sources, and the results of attempts.
 //!
-//! It has two tables of buckets: "tried" has addresses that a connection was made to; "new" has addresses from
-//! gossip, each in up to eight places.
-//! The place of an address follows from a secret key, its group and the group of its source (`place`). An address
-//! that would replace another in "tried" waits until that one was tested (`collisions`).
+//! It has two tables of buckets: "tried" has addresses to which a connection was made; "new" has addresses from gossip,
+//! each in up to eight places. The place of an address follows from a secret key, its group and the group of its source
+//! (`place`). An address that would replace another in "tried" waits until that one was tested (`collisions`).
 //!
-//! Source: Bitcoin Core b88bffe, addrman.cpp, rule by rule. The file is Core's peers.dat ([`peers_file`]).
-//! Absent on purpose: which addresses are connected to, and which are sent to a peer ([`crate::hub`]); clocks.
+//! Source: Bitcoin Core b88bffe, addrman.cpp, rule by rule. The file is Core's peers.dat ([`peers_file`]). Absent on
+//! purpose: the decisions to connect to an address or to send it to a peer ([`crate::hub`]); clocks.
 
 pub mod anchors_file;
 pub mod asmap;
@@ -62,7 +61,7 @@ pub struct Addresses {
     rng: Rng,
     entries: BTreeMap<Id, Entry>,
     by_peer: HashMap<PeerAddress, Id>,
-    /// All entries, in an order that draws change.
+    /// All entries, in an order that each draw changes.
     order: Vec<Id>,
     next_id: Id,
     new: Vec<Option<Id>>,

@@ -15,8 +15,8 @@ const SPEED_START: f64 = 1e6;
 const OVERHEAD_BYTES: f64 = 61.0;
 /// A peer that is idle for less than this is still measured: it answers faster than it gets requests.
 const IDLE_MIN: Duration = Duration::from_millis(10);
-/// The first samples, this many, count only if they are higher than the previous ones: a line whose number of
-/// requests still grows, and whose transfer begins in the middle of a sample, is not slower than its best sample.
+/// This number of first samples count only if they are higher than the previous ones: while the number of requests
+/// still grows, and a transfer begins in the middle of a sample, a line is not slower than its best sample.
 const SAMPLES_RISING: u32 = 8;
 
 #[derive(Debug)]
@@ -41,12 +41,12 @@ pub(super) struct Link {
     pub(super) bytes_at: Duration,
     /// When it last sent at a useful rate: [`DELIVERY_RATE_MIN`].
     flow_at: Duration,
-    /// It has requests in flight, and sends nothing useful.
+    /// Whether it has requests in flight, and sends nothing useful.
     pub(super) is_quiet: bool,
     /// Samples with requests in flight for the whole time.
     busy_samples: u32,
     pub(super) slow_since: Option<Duration>,
-    /// It sent `notfound` for a block below this height.
+    /// It counts as lacking blocks below this height, because it sent `notfound`.
     pub(super) lacks_below: Height,
     /// End of the time for which that counts, and the length of that time.
     lacks_until: Duration,
@@ -93,7 +93,7 @@ impl Link {
         !self.is_quiet && self.in_flight.len() < self.limit
     }
 
-    /// At least so many requests may be in flight until its speed is measured.
+    /// Until its speed is measured, allows at least this number of requests in flight.
     pub(super) fn start_with(&mut self, count: usize) {
         if self.speed.is_none() {
             self.limit = self.limit.max(count);
@@ -122,8 +122,8 @@ impl Link {
         true
     }
 
-    /// It reported that it does not have the block at this height: for a while it counts as pruned up to there. It
-    /// may only have announced the block too early.
+    /// It reported that it does not have the block at this height: for a while it counts as pruned up to that height.
+    /// It may only have announced the block too early.
     pub(super) fn lacks(&mut self, height: Height, now: Duration) {
         if self.lacks_below == Height::GENESIS {
             self.lacks_for = (self.lacks_for * 2).clamp(LACKS_MIN, LACKS_MAX);
@@ -192,8 +192,9 @@ impl Link {
     pub(super) fn measure(&mut self, bytes: u64, since: Duration, passed: Duration, paused: bool, now: Duration) {
         let busy_all_along = self.is_busy() && self.busy_since.is_some_and(|busy| busy <= since);
         let came = bytes.saturating_sub(self.sampled_bytes);
-        // Bytes that turned out not to be a block are subtracted, and a counter that was too high does not count
-        // later; but bytes received before the first request, mainly headers, are ignored.
+        // The counter falls if bytes turn out not to be a block; the maximum is kept, so that bytes up to it do not
+        // count again. While the peer was idle the counter is taken as it is: bytes received before the first request,
+        // mainly headers, are ignored.
         self.sampled_bytes = if busy_all_along { self.sampled_bytes.max(bytes) } else { bytes };
         if came > 0 {
             self.bytes_at = now;

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 /// A request is repeated at another peer if the first one needs this many times as long.
 const FASTER_FACTOR: f64 = 2.0;
-/// And if the first one needs this many seconds longer: below that, the difference is within the error of measured
-/// speeds.
+/// It is also required that the first one needs this many seconds longer: smaller differences are within the error of
+/// measured speeds.
 const FASTER_BY_S: f64 = 0.1;
 
 impl Download {
-    /// Requests all of whose peers are quiet: they take no room from the others' blocks.
+    /// Requests for which all peers are quiet: they take no space in the window from other blocks.
     pub(super) fn quiet_request_count(&self) -> usize {
         if self.links.values().all(|link| !link.is_quiet) {
             return 0;
@@ -44,7 +44,7 @@ impl Download {
     /// If no new block of a list could be requested: requests blocks in flight from slower peers again, from idle
     /// ones.
     ///
-    /// Not while the node has blocks to process: then the node is the bottleneck, not a line.
+    /// Does nothing while the node has blocks to process: then the node is the bottleneck, not a line.
     pub(super) fn take_from_slower(
         &mut self,
         list: usize,

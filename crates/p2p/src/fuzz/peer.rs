@@ -1,8 +1,7 @@
-//! Fuzz input as a sequence of peer actions: one byte for the action, some for its arguments, and the rest for the
-//! next step.
+//! Fuzz input as a sequence of peer actions: one byte for the action, some bytes for its arguments, and the rest for
+//! the next step.
 //!
-//! The hub is the program's own; sockets, clock and chain are simulated here. The first byte is the mode, see
-//! [`Play::new`].
+//! The hub is the real one; sockets, clock and chain are simulated here. The first byte is the mode, see [`Play::new`].
 
 use super::NETWORK;
 use crate::addresses::Addresses;
@@ -30,7 +29,7 @@ use std::time::Duration;
 
 /// Time of day at the start.
 const START: u64 = 1_700_000_000;
-/// Inbound slots of a mode with eviction by usefulness, and of the others.
+/// Inbound slots in the mode with eviction by usefulness, and in the other modes.
 const MANY_PLACES: usize = 40;
 const PLACES: usize = 4;
 
@@ -147,7 +146,8 @@ struct Play {
     /// Time of day at the start.
     start: u64,
     rng: Rng,
-    /// Messages that came back over encrypted connections, blocks read for peers, names looked up, connections made.
+    /// Counts of messages received over encrypted connections, blocks read for peers, names looked up, and connections
+    /// made.
     heard: usize,
     read: usize,
     resolved: usize,
@@ -452,7 +452,7 @@ impl Play {
             return self.say_message(peer, &Message::Headers(ahead()[which >> 5 & 1..][..1].to_vec()));
         }
         let all = &chains[which % chains.len()].headers;
-        // Often used in requests: from genesis on, or from the end of an earlier message.
+        // Starting points that are often used in requests: genesis, or the end of an earlier message.
         let from = match script.number() & 3 {
             0 => script.number() % all.len(),
             place if self.is_long => (place - 1) * HEADERS_COUNT_MAX,

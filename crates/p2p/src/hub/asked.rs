@@ -61,7 +61,7 @@ pub struct AddressTables {
     pub groups: Arc<NetGroups>,
 }
 
-/// Kind of a connection that is tried once: no index of a named peer.
+/// Kind of a connection that is tried once: it has no index of a named peer.
 const ONE_TRY: Kind = Kind::Manual(usize::MAX);
 
 impl Hub {
@@ -186,7 +186,7 @@ impl Hub {
         AddressCounts { of: of.collect() }
     }
 
-    /// Both tables as they are.
+    /// The present contents of both tables.
     pub(crate) fn address_tables(&self) -> AddressTables {
         let groups = self.addresses.groups().clone();
         AddressTables { new: self.addresses.placed(Table::New), tried: self.addresses.placed(Table::Tried), groups }

@@ -188,7 +188,7 @@ impl Hub {
         let is_asking = self.blocks.is_asking() || self.context.chain.is_connecting();
         for (id, peer) in &mut self.context.peers {
             if peer.pongs.is_waiting() {
-                // What it asked for goes out before the answer, as in Core.
+                // The data that it requested is sent before this answer, as in Core.
                 let is_settled = !self.serving.owes(*id) && (is_bulk || !(is_asking || self.blocks.is_judging(*id)));
                 let nonces = peer.pongs.take(is_settled, now.since_start);
                 nonces.into_iter().for_each(|nonce| peer.send(&Message::Pong(nonce)));
@@ -260,7 +260,7 @@ impl Hub {
         let is_fetch = peer.kind == Kind::AddressFetch;
         let heard = self.address_relay.hear(&mut self.context, id, entries, now);
         self.addresses.add(&heard.kept, source, GOSSIP_PENALTY_S, now.unix);
-        // A single address is the peer's own: the requested answer has more.
+        // A single address is the peer's own address: the requested answer has more.
         if is_fetch && heard.told_count > 1 {
             return Err(Reason::AddressesFetched);
         }

@@ -1,4 +1,4 @@
-//! What our `version` message says of us.
+//! The contents of our `version` message.
 
 use super::context::Context;
 use crate::peer::Greeting;

@@ -350,9 +350,9 @@ impl Hub {
 
     /// Whether more may be read from a connection now.
     ///
-    /// Not while the peer does not read its answers. No blocks are read until the node has processed enough of the
-    /// arrived ones; while it holds more than the window, blocks are read only from the peer with the request for the
-    /// block that the node waits for.
+    /// Nothing is dispatched while the peer does not read its answers. No blocks are read until the node has processed
+    /// enough of the arrived ones; while it holds more than the window, blocks are read only from the peer with the
+    /// request for the block that the node waits for.
     pub fn may_read(&mut self, id: PeerId) -> bool {
         let Some(peer) = self.context.peers.get(&id) else { return false };
         if peer.has_undispatched() || !may_answer(&self.context, peer) {

@@ -36,7 +36,7 @@ pub fn own_addresses(config: &Config, named: &[PeerAddress], machine: Option<Mac
     named.iter().for_each(|peer| add(&mut own, *peer, Origin::User));
     let Some(Machine { port, interfaces }) = machine else { return own };
     let all = config.listen.iter().chain(config.whitebind.iter().map(|(address, _)| address));
-    // Addresses of interfaces lead to us only if a socket listens at all of them.
+    // Addresses of interfaces can be reached only if a socket listens on all of them.
     if all.into_iter().any(|address| address.ip().is_unspecified()) {
         for ip in interfaces {
             add_reachable(&mut own, config, (*ip, port).into(), Origin::Interface);

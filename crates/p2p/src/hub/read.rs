@@ -52,7 +52,7 @@ pub enum Served {
 pub struct Payload {
     command: Command,
     packet: Packet,
-    /// `None` if the transport needs no checksum.
+    /// The checksum; `None` if the transport needs none.
     checksum: Option<[u8; 4]>,
 }
 

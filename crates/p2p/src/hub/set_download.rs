@@ -5,9 +5,9 @@
 //! - No root is known beforehand (Core's parameters have none). The root that most peers offer is taken, once all that
 //!   were asked have answered or [`TREE_GRACE`] after the first answer. The hash of the coins decides in the end; if it
 //!   is wrong, the peers with that root are disconnected and another root is taken.
-//! - A chunk with another hash than the tree's ends the connection, as does what was not asked for. A peer with the
+//! - A chunk whose hash differs from the tree's ends the connection, and so does unrequested data. A peer with the
 //!   permission `noban` stays connected, and is not asked again for this set.
-//! - A peer that does not answer rests; the chunk is asked of another one.
+//! - A peer that does not answer gets no requests for a while; the chunk is requested from another one.
 //!
 //! Absent on purpose: the bytes' meaning, and where they go ([`crate::set_exchange`]).
 
@@ -27,15 +27,15 @@ use std::time::Duration;
 
 /// Chunks that one peer is asked for at a time.
 pub const CHUNKS_PER_PEER: usize = 2;
-/// A peer without an answer for this time rests.
+/// A peer that does not answer within this time gets no requests for a while.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
-/// The reader's next chunk is asked of a second peer after this time.
+/// The reader's next chunk is requested from a second peer after this time.
 pub const HEDGE_DELAY: Duration = Duration::from_secs(10);
-/// From the first tree on, further trees are waited for this long.
+/// How long further trees are awaited after the first one.
 pub const TREE_GRACE: Duration = Duration::from_secs(5);
-/// How long a peer rests after each timeout in a row.
+/// After a timeout a peer gets no requests for this time, multiplied by the number of consecutive timeouts.
 const REST: Duration = Duration::from_secs(60);
-/// Timeouts in a row after which a peer is not asked any more.
+/// Number of consecutive timeouts after which a peer is not asked any more.
 const STALLS_COUNT_MAX: u32 = 5;
 
 /// A peer's answer to `getutxotree`.
@@ -80,7 +80,7 @@ impl Sender {
         }
     }
 
-    /// The tree or a chunk proved wrong. The requested chunks are asked of others.
+    /// The tree or a chunk proved wrong. The requested chunks are requested from others.
     fn refute(&mut self) {
         self.offer = Offer::Refuted;
         self.late.extend(std::mem::take(&mut self.awaited).into_keys());
@@ -97,7 +97,7 @@ pub(super) struct SetDownload {
     first_tree_at: Option<Duration>,
     /// Since when no peer offers the chosen tree.
     deserted_at: Option<Duration>,
-    /// Answers that each peer still owes to requests for an earlier set: they are no offence.
+    /// Outstanding answers of each peer to requests for an earlier set: they are no offence.
     owed: BTreeMap<PeerId, usize>,
 }
 
@@ -122,7 +122,7 @@ fn verified_start(tree: &ChunkTree, index: u32, payload: &[u8]) -> Result<usize,
 }
 
 impl SetDownload {
-    /// A connection ended: its chunks are asked of others.
+    /// A connection ended: its chunks are requested from others.
     pub(super) fn remove_peer(&mut self, id: PeerId) {
         self.senders.remove(&id);
         self.owed.remove(&id);
@@ -167,7 +167,7 @@ impl SetDownload {
     ///
     /// # Errors
     ///
-    /// It was not asked for, or is not the chunk of its tree.
+    /// The chunk was not requested, or is not that of the tree.
     pub(super) fn on_chunk(
         &mut self,
         cx: &mut Context,
@@ -301,7 +301,7 @@ impl SetDownload {
     fn leave_deserted(&mut self, shared: &mut Shared, at: Duration) {
         let Some(chosen) = shared.tree().map(|(root, _)| *root) else { return };
         let is_offered = |sender: &Sender| sender.root() == Some(chosen) && sender.stalls < STALLS_COUNT_MAX;
-        // A set that was cut ends: the reader is to refute its tree before another one is chosen.
+        // A set that was cut ends: the reader must refute its tree before another one is chosen.
         if shared.is_cut() || self.senders.values().any(is_offered) {
             self.deserted_at = None;
             return;

@@ -40,7 +40,7 @@ fn raised(wanted: usize) -> usize {
     if count(limit.current) < wanted {
         let most = limit.maximum.map_or(u64::MAX, |most| most);
         let raised = Rlimit { current: Some(most.min(wanted as u64)), maximum: limit.maximum };
-        // If it is refused, the limit is unchanged.
+        // If the system refuses it, the limit is unchanged.
         let _ = setrlimit(Resource::Nofile, raised);
     }
     count(current().current)

@@ -1,4 +1,4 @@
-//! Connection attempts and name lookups, in threads of their own.
+//! Connection attempts and name lookups, in separate threads.
 
 use super::{LoopMessage, LoopSender};
 use crate::api::PeerId;

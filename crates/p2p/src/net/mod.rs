@@ -78,12 +78,12 @@ impl Network {
         run::start(config, chain, events)
     }
 
-    /// As [`Network::start`], with a handle for other threads: peers and bans added to `peers` apply to this network,
+    /// Like [`Network::start`], with a handle for other threads: peers and bans added to `peers` apply to this network,
     /// and `peers` shows its connections.
     ///
     /// # Errors
     ///
-    /// As [`Network::start`].
+    /// Those of [`Network::start`].
     pub fn start_for(
         peers: Arc<Peers>,
         mut config: Config,
@@ -156,7 +156,7 @@ impl Network {
         self.halt();
     }
 
-    /// As [`Network::stop`], for a network shared by several threads. Later calls have no effect.
+    /// Like [`Network::stop`], for a network shared by several threads. Later calls have no effect.
     pub fn halt(&self) {
         if let Some(peers) = &self.peers {
             peers.detach_if(&self.progress);

@@ -85,7 +85,7 @@ struct Runner {
     progress: Arc<Mutex<Progress>>,
     timeline: Timeline,
     rate: RateLimit,
-    /// Of the machine's clock: one that a person stops ticks on.
+    /// By the machine's clock, which continues while the mock clock stands still.
     ticked_at: Option<Instant>,
 }
 
@@ -175,8 +175,8 @@ fn listen(address: &SocketAddr) -> io::Result<TcpListener> {
 
 /// The time since the start and the time of day.
 ///
-/// On a network for tests, a person may stop and move the time of day. Timeouts follow it then, as with Core's
-/// `-mocktime`: no time passes while it stands still, and the time that it is moved forward by has passed.
+/// On a test network the user may stop and move the time of day. Then timeouts follow it, as with Core's `-mocktime`:
+/// no time passes while it stands still, and a forward move counts as elapsed time.
 struct Timeline {
     clock: fn() -> SystemTime,
     follows_clock: bool,
@@ -188,7 +188,7 @@ struct Timeline {
     is_moved: bool,
 }
 
-/// The most that the two clocks may differ by between two readings, if neither was stopped or moved.
+/// The maximum difference of the two clocks between two readings, if neither was stopped or moved.
 const JUMP_MIN: Duration = Duration::from_secs(1);
 
 impl Timeline {
@@ -215,7 +215,7 @@ impl Timeline {
             return elapsed;
         }
         let moved = day.saturating_sub(self.day);
-        // A clock that is stopped shows whole seconds; one that runs, almost never.
+        // A stopped clock shows whole seconds; a running one almost never does.
         let is_stopped = day.subsec_nanos() == 0;
         if !is_stopped && moved.abs_diff(elapsed) < JUMP_MIN { elapsed } else { moved }
     }
@@ -381,7 +381,7 @@ impl Runner {
         if woken {
             while matches!(self.woken.read(&mut [0; 256]), Ok(1..)) {}
         }
-        // What is due at a time of day that was moved comes before the answers to what peers said after that.
+        // Actions that became due because the time of day was moved precede the answers to later messages of peers.
         self.now();
         if self.timeline.is_moved {
             self.tick();
@@ -464,7 +464,7 @@ impl Runner {
                 Err(why) if why.kind() == io::ErrorKind::WouldBlock => return,
                 Err(why) => {
                     self.accept_paused = true;
-                    // Peers can cause that ten times a second: it is logged once, until it is over.
+                    // Peers can cause this ten times a second, so it is logged once until it is over.
                     if !std::mem::replace(&mut self.accept_failed, true) {
                         let text = format!("cannot accept connections: {why}. Repeats are not logged");
                         let _ = self.events.send(Event::PeerNote { peer: None, inbound: true, text });
@@ -496,7 +496,7 @@ impl Runner {
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        // Reservations outlive the thread, which no longer waits for space.
+        // Reservations outlive the thread, which then no longer waits for space.
         self.budget.wait_no_more();
     }
 }

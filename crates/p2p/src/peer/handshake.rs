@@ -76,8 +76,8 @@ impl Peer {
         }
     }
 
-    /// Source of the words: Bitcoin Core b88bffe, `ProcessMessage` and `CNode::LogPeer`. The part about our address
-    /// is left out.
+    /// Source of the words: Bitcoin Core b88bffe, `ProcessMessage` and `CNode::LogPeer`. The part about our address is
+    /// ignored.
     fn say_version(&mut self, version: &Version) {
         let agent =
             |bytes: &[u8]| bytes.iter().filter(|byte| is_safe(byte)).map(|&b| char::from(b)).collect::<String>();
@@ -109,7 +109,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Whether a feeler has succeeded, and the peer has our answer.
+    /// Whether a feeler has succeeded, and the peer has received our answer.
     pub(crate) fn is_felt(&self) -> bool {
         self.kind == Kind::Feeler && self.version.is_some() && self.transport.out_bytes() == 0
     }

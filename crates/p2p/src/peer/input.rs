@@ -1,4 +1,4 @@
-//! What a peer says that its connection does not handle itself.
+//! Messages of a peer that its connection does not handle itself.
 
 use crate::transport::Received;
 use crate::utxo_sets::{ChunkTree, SetRequest};

@@ -1,4 +1,4 @@
-//! The answer to our ping, and what is wrong with one.
+//! The answer to our ping, and defects of such answers.
 //!
 //! Source: Bitcoin Core b88bffe, net_processing.cpp, `PeerManagerImpl::ProcessPong`.
 
@@ -13,7 +13,7 @@ impl Peer {
     pub(super) fn on_pong(&mut self, nonce: u64, bytes: usize, now: Now) {
         let expected = self.ping.map_or(0, |(ours, _)| ours);
         let problem = match self.ping {
-            // Another implementation's fault: this ping is not waited for.
+            // A defect of the peer's implementation: we do not wait for this ping any longer.
             _ if bytes < NONCE_BYTES => {
                 self.ping = None;
                 "Short payload"

@@ -108,12 +108,12 @@ impl Cipher {
         self.seal_in_place(out, start, aad, ignore);
     }
 
-    /// As [`Cipher::seal`] for existing contents in `out`, behind space for length and header at `start`: they are
-    /// encrypted in place, and the tag is appended.
+    /// Like [`Cipher::seal`], for contents that are already in `out`, after the space for length and header at `start`:
+    /// they are encrypted in place, and the tag is appended.
     ///
     /// # Panics
     ///
-    /// As [`Cipher::seal`], and without that space.
+    /// Like [`Cipher::seal`], but without that space.
     pub fn seal_in_place(&mut self, out: &mut Vec<u8>, start: usize, aad: &[u8], ignore: bool) {
         out[start + LENGTH_BYTES] = if ignore { IGNORE_BIT } else { 0 };
         let contents = out.len() - start - LENGTH_BYTES - HEADER_BYTES;
@@ -189,7 +189,7 @@ impl PacketCipher {
         if self.packet_count < REKEY_INTERVAL {
             return;
         }
-        // The next key is the key stream itself, which is what zeros encrypt to.
+        // The next key is the key stream itself, that is, encrypted zeros.
         let mut zeros = [0; 32];
         let nonce = PacketCipher::nonce(u32::MAX, self.rekey_count);
         let _tag = self.key.seal_in_place_separate_tag(nonce, Aad::empty(), &mut zeros).expect("32 bytes");

@@ -46,7 +46,7 @@ pub struct AddressEntry {
 }
 
 impl NetAddress {
-    /// From the operating system's form; a mapped IPv4 is an IPv4, fc00::/8 stays IPv6.
+    /// Converts from the operating system's form; a mapped IPv4 address becomes IPv4, fc00::/8 stays IPv6.
     pub fn from_ip(ip: IpAddr) -> NetAddress {
         match ip.to_canonical() {
             IpAddr::V4(v4) => NetAddress::V4(v4.octets()),
@@ -113,8 +113,8 @@ impl NetAddress {
         })
     }
 
-    /// An IPv6 address of fc00::/8 as one of CJDNS; another address as it is. Source: Bitcoin Core b88bffe,
-    /// `MaybeFlipIPv6toCJDNS`.
+    /// Converts an IPv6 address of fc00::/8 to a CJDNS address; other addresses are unchanged. Source: Bitcoin Core
+    /// b88bffe, `MaybeFlipIPv6toCJDNS`.
     pub fn or_cjdns(self) -> NetAddress {
         match self {
             NetAddress::V6(bytes) if bytes[0] == 0xfc => NetAddress::Cjdns(bytes),
@@ -224,9 +224,8 @@ impl Target {
         if *port == 0 { Err(TargetError { text: text.to_owned(), is_port_zero: true }) } else { Ok(target) }
     }
 
-    /// Whether a proxy is used for it: in Core a proxy is for networks, and not for addresses of this machine or a
-    /// local network.
-    /// Source: Bitcoin Core b88bffe, netbase.cpp, `GetProxy` of `NET_UNROUTABLE`.
+    /// Whether a proxy is used for it: as in Core, proxies are not used for addresses of this machine or a local
+    /// network. Source: Bitcoin Core b88bffe, netbase.cpp, `GetProxy` of `NET_UNROUTABLE`.
     pub fn is_proxied(&self) -> bool {
         match self {
             Target::Peer(peer) => peer.address.to_ip().is_none() || peer.address.is_routable(),
@@ -307,7 +306,7 @@ fn number_of_c(text: &str) -> Option<u32> {
         None if text.len() > 1 && text.starts_with('0') => (text, 8),
         None => (text, 10),
     };
-    // `from_str_radix` takes a sign.
+    // `from_str_radix` would accept a sign.
     let is_number = digits.chars().all(|digit| digit.is_digit(radix));
     u32::from_str_radix(digits, radix).ok().filter(|_| is_number)
 }

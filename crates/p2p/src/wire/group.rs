@@ -1,7 +1,7 @@
 //! Network groups: addresses of one group may belong to one operator.
 //!
 //! Group: class u8 | up to 10 bytes. Without a map of autonomous systems it is the /16 of IPv4, the /32 of IPv6 (/36 of
-//! Hurricane Electric's), the first four bits of a Tor or I2P key, those after the first byte of CJDNS.
+//! Hurricane Electric's), the first four bits of a Tor or I2P key, and for CJDNS the four bits after the first byte.
 //!
 //! Source: Bitcoin Core b88bffe, netgroup.cpp, `NetGroupManager::GetGroup`. The bytes are Core's because its tables
 //! follow from them. Absent on purpose: the map ([`crate::addresses::groups`]).
@@ -74,7 +74,7 @@ impl NetAddress {
         }
     }
 
-    /// Whether the address can be reached from the whole network: others are ignored in gossip.
+    /// Whether the address is publicly routable: others are ignored in gossip.
     ///
     /// Source: Bitcoin Core b88bffe, `CNetAddr::IsRoutable`.
     pub fn is_routable(self) -> bool {
@@ -125,7 +125,7 @@ impl NetAddress {
         }
     }
 
-    /// Core's class of it: 0 if it is not routable. Source: Bitcoin Core b88bffe, `CNetAddr::GetNetClass`.
+    /// Its class in Core: 0 if it is not routable. Source: Bitcoin Core b88bffe, `CNetAddr::GetNetClass`.
     fn class(self) -> u8 {
         match self {
             _ if self.internal().is_some() => INTERNAL,

@@ -33,13 +33,13 @@ pub mod services {
 
 /// Limits of lists. Source: Bitcoin Core b88bffe, net_processing.cpp.
 pub mod limits {
-    /// Hashes of a locator, `MAX_LOCATOR_SZ`.
+    /// Maximum number of hashes of a locator, `MAX_LOCATOR_SZ`.
     pub const LOCATOR_COUNT_MAX: usize = 101;
-    /// Entries of inv, getdata, notfound, `MAX_INV_SZ`.
+    /// Maximum number of entries of inv, getdata and notfound, `MAX_INV_SZ`.
     pub const INVENTORY_COUNT_MAX: usize = 50_000;
-    /// Addresses of one message, `MAX_ADDR_TO_SEND`.
+    /// Maximum number of addresses in one message, `MAX_ADDR_TO_SEND`.
     pub const ADDRESS_COUNT_MAX: usize = 1000;
-    /// Bytes of a user agent, `MAX_SUBVERSION_LENGTH`.
+    /// Maximum bytes of a user agent, `MAX_SUBVERSION_LENGTH`.
     pub const AGENT_BYTES_MAX: usize = 256;
 }
 
@@ -345,7 +345,7 @@ fn put_version(out: &mut Vec<u8>, version: &Version) {
     out.extend_from_slice(&version.version.to_le_bytes());
     out.extend_from_slice(&version.services.to_le_bytes());
     out.extend_from_slice(&version.time.to_le_bytes());
-    out.extend_from_slice(&[0; 26]); // The receiver: we do not tell it what it knows.
+    out.extend_from_slice(&[0; 26]); // The receiver's address is left empty, because the receiver knows it.
     out.extend_from_slice(&version.services.to_le_bytes());
     out.extend_from_slice(&[0; 18]); // Our address: left empty, as Core does.
     out.extend_from_slice(&version.nonce.to_le_bytes());
@@ -360,7 +360,7 @@ fn parse_headers(reader: &mut Reader<'_>) -> Result<Vec<Header>, ParseError> {
     let mut headers = Vec::with_capacity(have.min(reader.remaining() / 81));
     for place in 0..have {
         if are_of_other_chain(reader, have - place) {
-            // They end the chain of this message, as if they were not in it.
+            // Such headers end the chain of this message, as if they were not in it.
             reader.take(reader.remaining())?;
             break;
         }
@@ -370,8 +370,8 @@ fn parse_headers(reader: &mut Reader<'_>) -> Result<Vec<Header>, ParseError> {
     Ok(headers)
 }
 
-/// Whether the `left` headers that follow belong to the chain of [`services::OTHER_CHAIN`]: 164 bytes each, with bit
-/// 31 of the version, which no header of Bitcoin's chain has. A message across the fork has both forms.
+/// Whether the `left` headers that follow belong to the chain of [`services::OTHER_CHAIN`]: 164 bytes each, with bit 31
+/// of the version, which no header of Bitcoin's chain has. A message that spans the fork has both forms.
 fn are_of_other_chain(reader: &Reader<'_>, left: usize) -> bool {
     const BYTES: usize = 164 + 1;
     let has_bit = reader.clone().u32().is_ok_and(|version| version >> 31 == 1);

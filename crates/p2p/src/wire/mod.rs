@@ -33,7 +33,7 @@ pub const PAYLOAD_BYTES_MAX: usize = 4_000_000;
 
 /// Our protocol version.
 pub const PROTOCOL_VERSION: u32 = FEATURE_VERSION;
-/// The first with `sendaddrv2`. Source: Bitcoin Core b88bffe, `ProcessMessage`.
+/// The first protocol version with `sendaddrv2`. Source: Bitcoin Core b88bffe, `ProcessMessage`.
 pub const ADDRV2_VERSION: u32 = 70016;
 
 /// Bytes of a command in a frame.

@@ -24,7 +24,7 @@ pub(crate) fn key(text: &str) -> Option<[u8; 32]> {
 pub(crate) fn i2p_hash(text: &str) -> Option<[u8; 32]> {
     let name = text.strip_suffix(".b32.i2p").filter(|name| name.len() == 52)?;
     let bytes = base32_decode(name)?;
-    // 52 letters have 260 bits: the last four are unused.
+    // 52 letters have 260 bits, of which the last four are unused.
     let hash: [u8; 32] = bytes.try_into().ok()?;
     (base32(&hash) == name).then_some(hash)
 }

@@ -10,10 +10,10 @@
 //! ```
 //!
 //! The set is a file of Core's `dumptxoutset`, cut into chunks of [`CHUNK_BYTES`]. Source: BIP-0452, draft 0.5.0
-//! (bitcoin/bips 2137), and bitcoin/bitcoin 35054. The draft's tables name no compact sizes, and the reference
+//! (bitcoin/bips 2137), and bitcoin/bitcoin 35054. The draft's tables have no compact sizes, but the reference
 //! implementation writes vectors, which have them: both forms are read.
 //!
-//! Absent on purpose: files (`node`), what to ask of whom ([`crate::hub`]).
+//! Absent on purpose: files (`node`), the choice of peers and requests ([`crate::hub`]).
 
 use super::{PAYLOAD_BYTES_MAX, ParseError};
 use primitives::encode::put_compact_size;
@@ -29,7 +29,7 @@ pub const CHUNK_BYTES: usize = 3_900_000;
 const CHUNK_HEAD_BYTES: usize = 36;
 /// Bytes of a tree's payload before its hashes.
 const TREE_HEAD_BYTES: usize = 42;
-// A chunk fits a message, whichever form its length has.
+// A chunk fits into a message with either form of its length.
 const _: () = assert!(CHUNK_HEAD_BYTES + 9 + CHUNK_BYTES <= PAYLOAD_BYTES_MAX);
 /// Chunks of the largest set whose tree fits a message: 487 GB.
 const CHUNKS_COUNT_MAX: usize = (PAYLOAD_BYTES_MAX - TREE_HEAD_BYTES - 9) / 32;

@@ -100,7 +100,7 @@ pub(crate) fn entries(context: &Context, live: &Live, id: NodeId) -> Result<Vec<
 ///
 /// # Errors
 ///
-/// As [`entries`] and [`looked_up`].
+/// Those of [`entries`] and [`looked_up`].
 pub(crate) fn chosen_entries(
     context: &Context,
     live: &Live,
@@ -133,7 +133,7 @@ pub(crate) fn transactions(live: &Live, id: NodeId, entries: &[Entry]) -> Result
 ///
 /// # Errors
 ///
-/// As [`transactions`].
+/// Those of [`transactions`].
 pub(crate) fn looked_up(
     context: &Context,
     live: &Live,

@@ -195,7 +195,7 @@ impl BlockFiles {
     ///
     /// # Errors
     ///
-    /// As [`BlockFiles::read_block`]; also a record that is smaller.
+    /// Those of [`BlockFiles::read_block`]; also a record that is smaller.
     pub fn read_block_into(&self, at: FilePos, out: &mut [u8]) -> Result<()> {
         let file = self.file(at.file)?;
         let offset = u64::from(at.offset);
@@ -219,7 +219,7 @@ impl BlockFiles {
     ///
     /// # Errors
     ///
-    /// As [`BlockFiles::read_block`].
+    /// Those of [`BlockFiles::read_block`].
     ///
     /// Source: Bitcoin Core b88bffe, `BlockManager::ReadRawBlock` with a part.
     pub fn read_block_part(&self, at: FilePos, from: usize, bytes: usize) -> Result<Option<Vec<u8>>> {

@@ -149,7 +149,7 @@ impl BlockFiles {
     ///
     /// # Errors
     ///
-    /// As [`BlockFiles::scan`].
+    /// Those of [`BlockFiles::scan`].
     pub fn scan_parts(&self, file: u32, parts: &[Range<u64>]) -> Result<FileScan> {
         let mut all = FileScan { end: FileEnd { file, ..FileEnd::default() }, ..FileScan::default() };
         for part in parts {
@@ -166,7 +166,7 @@ impl BlockFiles {
     ///
     /// # Errors
     ///
-    /// As [`BlockFiles::scan`].
+    /// Those of [`BlockFiles::scan`].
     pub fn scan_inside(&self, bad: BlockAt) -> Result<FileScan> {
         let end = self.file_bytes(bad.file)?;
         // The last record that starts inside may end outside, and so may the one that contained it.
@@ -201,7 +201,7 @@ impl BlockFiles {
     ///
     /// # Errors
     ///
-    /// As [`BlockFiles::scan`].
+    /// Those of [`BlockFiles::scan`].
     pub fn is_written(&self, file: u32, offset: u64) -> Result<bool> {
         let mut view = View::new(self.file(file)?, u64::MAX);
         let key = view.key();

@@ -203,7 +203,7 @@ impl BlockWriter {
     ///
     /// # Errors
     ///
-    /// As [`BlockWriter::write_out`].
+    /// Those of [`BlockWriter::write_out`].
     pub fn begin_flush(&mut self) -> Result<Flush> {
         self.write_out()?;
         Ok(self.append_set.take_flush())
@@ -213,7 +213,7 @@ impl BlockWriter {
     ///
     /// # Errors
     ///
-    /// As [`BlockWriter::write_out`] and [`Flush::run`].
+    /// Those of [`BlockWriter::write_out`] and [`Flush::run`].
     pub fn flush(&mut self) -> Result<()> {
         self.begin_flush()?.run()
     }

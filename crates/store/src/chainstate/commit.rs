@@ -77,7 +77,7 @@ impl Chainstate {
     ///
     /// # Panics
     ///
-    /// As [`Chainstate::begin_commit`].
+    /// Those of [`Chainstate::begin_commit`].
     pub fn begin_commit_behind(&self, best_block: BlockHash) -> Result<CoinsCommit> {
         assert!(!best_block.is_zero(), "a set has a best block");
         let has_best = self.best_block()?.is_some();
@@ -109,7 +109,7 @@ impl Chainstate {
     ///
     /// # Errors
     ///
-    /// As [`Chainstate::plan_compaction`].
+    /// Those of [`Chainstate::plan_compaction`].
     pub fn plan_full_compaction(&self) -> Result<Option<CoinsCompaction>> {
         Ok(self.store.db.plan_full_compaction()?.map(CoinsCompaction))
     }
@@ -213,11 +213,11 @@ impl CoinsPart {
     ///
     /// # Errors
     ///
-    /// As [`CoinsPart::put`].
+    /// Those of [`CoinsPart::put`].
     ///
     /// # Panics
     ///
-    /// As [`CoinsPart::put`].
+    /// Those of [`CoinsPart::put`].
     #[inline]
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         Ok(self.table.delete(key)?)
@@ -227,7 +227,7 @@ impl CoinsPart {
     ///
     /// # Errors
     ///
-    /// As [`CoinsPart::put`].
+    /// Those of [`CoinsPart::put`].
     pub fn finish(self) -> Result<()> {
         Ok(self.table.finish()?)
     }

@@ -87,7 +87,7 @@ impl Chainstate {
     ///
     /// # Errors
     ///
-    /// As [`Chainstate::open`].
+    /// Those of [`Chainstate::open`].
     pub fn open_with(host: impl Into<Host>, dir: &Path, key: Key) -> Result<Chainstate> {
         Chainstate::checked(Obfuscated::open_or_create(host.into(), dir)?.obfuscate_if_empty(key)?)
     }

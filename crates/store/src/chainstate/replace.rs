@@ -75,7 +75,7 @@ pub fn rebuilt(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Rebuilt> {
 ///
 /// # Errors
 ///
-/// As [`rebuilt`].
+/// Those of [`rebuilt`].
 pub fn hinted(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Rebuilt> {
     begin(disk, layout, &Places::hinted(layout))
 }

@@ -68,11 +68,11 @@ impl CoinsView {
     ///
     /// # Errors
     ///
-    /// As [`CoinsView::look_up`].
+    /// Those of [`CoinsView::look_up`].
     ///
     /// # Panics
     ///
-    /// As [`CoinsView::look_up`].
+    /// Those of [`CoinsView::look_up`].
     pub fn has_any(&self, keys: &[CoinKey]) -> Result<bool> {
         let mut has_any = false;
         self.snapshot.get_sorted_batch_now(keys, Expected::Unknown, |_, value| has_any |= value.is_some())?;
@@ -84,11 +84,11 @@ impl CoinsView {
     ///
     /// # Errors
     ///
-    /// As [`CoinsView::look_up`].
+    /// Those of [`CoinsView::look_up`].
     ///
     /// # Panics
     ///
-    /// As [`CoinsView::look_up`].
+    /// Those of [`CoinsView::look_up`].
     pub fn look_up_from_disk(&self, keys: &[CoinKey], answer: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
         self.snapshot.look_up_from_disk(keys, self.plain(answer))?;
         Ok(())
@@ -123,7 +123,7 @@ impl CoinsView {
     ///
     /// # Errors
     ///
-    /// As [`CoinsView::coins`].
+    /// Those of [`CoinsView::coins`].
     pub fn coins_between(&self, first: u16, last: u16) -> Result<CoinsIter> {
         let key = |start: u16| [&[COIN_KEY_PREFIX][..], &start.to_be_bytes()].concat();
         let end = last.checked_add(1).map_or(vec![COIN_KEY_PREFIX + 1], key);
@@ -135,7 +135,7 @@ impl CoinsView {
     ///
     /// # Errors
     ///
-    /// As [`CoinsView::coins`].
+    /// Those of [`CoinsView::coins`].
     pub fn coins_of(&self, txid: &Txid) -> Result<CoinsIter> {
         let first = [&[COIN_KEY_PREFIX][..], txid.as_bytes()].concat();
         // VARINTs of 32 bits begin with a lower byte than this.

@@ -58,7 +58,7 @@ impl BlockTreeDb {
     ///
     /// # Errors
     ///
-    /// As [`BlockTreeDb::load`], for this entry only.
+    /// Those of [`BlockTreeDb::load`], for this entry only.
     pub fn find(&self, network: &Network, hash: &BlockHash) -> Result<Option<IndexEntry>> {
         let key = [&[ENTRY], &hash.as_bytes()[..]].concat();
         let Some(value) = self.store.get(&key)? else { return Ok(None) };

@@ -170,7 +170,7 @@ impl BlockTreeDb {
     ///
     /// # Errors
     ///
-    /// As [`BlockTreeDb::write`].
+    /// Those of [`BlockTreeDb::write`].
     pub fn clear_for_reindex(&self) -> Result<()> {
         let mut keys = Vec::new();
         let mut records = self.store.db.iter()?;
@@ -192,7 +192,7 @@ impl BlockTreeDb {
     ///
     /// # Errors
     ///
-    /// As [`BlockTreeDb::write`].
+    /// Those of [`BlockTreeDb::write`].
     pub fn settle(&self) -> Result<()> {
         Ok(self.store.db.settle()?)
     }

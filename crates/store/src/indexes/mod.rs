@@ -155,7 +155,7 @@ impl IndexDb {
     ///
     /// # Errors
     ///
-    /// As [`IndexDb::get`].
+    /// Those of [`IndexDb::get`].
     pub fn with_prefix(&self, prefix: &[u8]) -> Result<IndexRecords<'_>> {
         let mut end = prefix.to_vec();
         while end.pop_if(|byte| *byte == u8::MAX).is_some() {}
@@ -189,7 +189,7 @@ impl IndexDb {
     ///
     /// # Errors
     ///
-    /// As [`IndexDb::get`].
+    /// Those of [`IndexDb::get`].
     pub fn has_legacy(&self) -> Result<bool> {
         Ok(self.kind == IndexKind::Tx && self.with_prefix(&[txindex::LEGACY])?.next_record()?.is_some())
     }
@@ -218,7 +218,7 @@ impl IndexDb {
     ///
     /// # Errors
     ///
-    /// As [`IndexDb::commit`].
+    /// Those of [`IndexDb::commit`].
     ///
     /// # Panics
     ///
@@ -242,7 +242,7 @@ impl IndexDb {
     ///
     /// # Errors
     ///
-    /// As [`IndexDb::commit`].
+    /// Those of [`IndexDb::commit`].
     pub fn settle(&self) -> Result<()> {
         self.store.db.settle().map_err(|why| self.advised(why.into()))
     }
@@ -291,7 +291,7 @@ impl IndexCommit {
     ///
     /// # Errors
     ///
-    /// As [`IndexDb::commit`].
+    /// Those of [`IndexDb::commit`].
     ///
     /// # Panics
     ///
@@ -324,11 +324,11 @@ impl IndexWriter {
     ///
     /// # Errors
     ///
-    /// As [`IndexWriter::put`].
+    /// Those of [`IndexWriter::put`].
     ///
     /// # Panics
     ///
-    /// As [`IndexWriter::put`].
+    /// Those of [`IndexWriter::put`].
     #[inline]
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         self.0.delete(key)
@@ -338,7 +338,7 @@ impl IndexWriter {
     ///
     /// # Errors
     ///
-    /// As [`IndexWriter::put`].
+    /// Those of [`IndexWriter::put`].
     pub fn finish(self) -> Result<()> {
         self.0.finish()
     }
@@ -385,7 +385,7 @@ impl IndexCompaction {
     ///
     /// # Errors
     ///
-    /// As [`IndexCompaction::step`].
+    /// Those of [`IndexCompaction::step`].
     ///
     /// # Panics
     ///

@@ -203,7 +203,7 @@ impl Body {
         self.undo = NonZeroU32::new(offset);
     }
 
-    /// Resets everything except the flags: the body is missing and its validity unknown.
+    /// Resets everything except the flags: the body is then missing, and its validity unknown.
     pub(super) fn clear(&mut self) {
         let mut cleared = Body::absent(self.is_listed());
         cleared.set_dirty(self.is_dirty());

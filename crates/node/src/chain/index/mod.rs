@@ -3,7 +3,8 @@
 //! In: results for headers and bodies. Out: the best candidate, missing blocks, entries that must be written.
 //! One lock guards all of it ([`SharedIndex`]). Each change is a method that preserves these invariants:
 //! - A block's body is in the candidate set if it has a place, or is connected and pruned.
-//! - Of several places of a body one is in use: the block's entry names it, unless its offset is beyond 4 GiB.
+//! - If a body has several places, one of them is in use: the block's entry names it, unless its offset is beyond 4
+//!   GiB.
 //! - An entry that differs from its last written version is dirty, and is written once for all changes since.
 //!
 //! Absent on purpose: reading and writing files (`datadir::writer`), coins, time.
@@ -214,8 +215,8 @@ impl BlockIndex {
     pub fn missing_from(&self, mut from: NodeId, best: NodeId, height: Height, limit: usize) -> Vec<NodeId> {
         let headers = &self.headers;
         let mut missing = Vec::new();
-        // In pieces, because there may be a million headers of which few are needed, or only one above thousands of
-        // stored blocks.
+        // The path is examined in pieces, because there may be a million headers of which only few blocks are needed,
+        // or a single missing block above thousands of stored ones.
         let piece = (limit as u32).max(256);
         while headers.height(from) < height && missing.len() < limit {
             let to = headers.ancestor(best, height.min(headers.height(from).saturating_add(piece)));
@@ -291,7 +292,7 @@ impl BlockIndex {
     }
 }
 
-/// Bodies: each method is one transition.
+/// Methods on bodies: each is one transition.
 impl BlockIndex {
     /// Adds a place of a block. The first place is the one in use.
     pub fn found(&mut self, id: NodeId, at: BlockAt) -> Found {
@@ -527,7 +528,7 @@ impl BlockIndex {
     }
 }
 
-/// Found records that are not usable yet.
+/// Methods on found records that are not usable yet.
 impl BlockIndex {
     /// Returns the blocks found inside the damaged record at `bad`, and those that wait for a parent. A record inside
     /// several damaged ones is tried only once: records known as damaged are left out.

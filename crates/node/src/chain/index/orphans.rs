@@ -29,7 +29,8 @@ pub(super) struct Orphans {
 
 impl Orphans {
     fn push(&mut self, block: FoundBlock) {
-        // Duplicates are removed when all blocks are taken, because a file may have a million children of one parent.
+        // Duplicates are removed only when all blocks are taken, because a file may have a million children of one
+        // parent.
         self.by_parent.entry(block.header.prev()).or_default().push(block);
         self.count += 1;
     }
@@ -116,7 +117,7 @@ impl BlockIndex {
                         self.adopt(id, child.location);
                         queue.push_back(child.hash);
                     }
-                    // The clock may be wrong: the block waits for the next start.
+                    // The clock may be wrong, so the block waits for the next start.
                     Err(error) if error.class() == Class::TimeFuture => self.orphans.push(child),
                     // It breaks a rule, so no chain contains it.
                     Err(_) => {}

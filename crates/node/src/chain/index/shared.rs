@@ -30,7 +30,7 @@ impl SharedIndex {
     ///
     /// # Panics
     ///
-    /// As [`SharedIndex::read`].
+    /// See [`SharedIndex::read`].
     pub fn headers(&self) -> Headers<'_> {
         Headers(self.read())
     }

@@ -31,7 +31,7 @@ impl Look<'_> {
     ///
     /// # Errors
     ///
-    /// As [`Look::every_byte`].
+    /// Those of [`Look::every_byte`].
     pub(super) fn every_byte_without_index(&mut self, files: &Files) -> Result<(), Fault> {
         let Ok(now) = lock::clock(self.options) else { return Ok(()) };
         let Ok(numbers) = files.blocks.numbers() else { return Ok(()) };
@@ -39,7 +39,7 @@ impl Look<'_> {
         let looked = scan_each(there.len(), self.options.par, self.reporter, |at| Ok(files.blocks.scan(there[at])))?;
         let mut tree = BlockIndex::new(&self.options.params);
         let mut owners = BTreeMap::new();
-        // An unreadable file is a finding already.
+        // An unreadable file has been reported already.
         for (number, scan) in there.into_iter().zip(looked).filter_map(|(number, scan)| Some((number, scan.ok()?))) {
             self.gaps_in_file(&scan);
             owners.insert(number, scan.blocks.clone());
@@ -150,11 +150,11 @@ impl Look<'_> {
     }
 }
 
-/// Why a block that was found is damaged, as far as its own bytes tell.
+/// Why a found block is damaged, as far as its own bytes show.
 fn why_damaged(files: &BlockFiles, block: &FoundBlock) -> Option<String> {
     let bytes = match files.read_block(block.location.file_pos()?) {
         Ok(bytes) => bytes,
-        // The file as a whole is a finding already.
+        // The whole file has been reported already.
         Err(fault) if matches!(fault.kind(), FaultKind::Permission | FaultKind::Io | FaultKind::Missing) => {
             return None;
         }

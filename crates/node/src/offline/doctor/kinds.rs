@@ -1,7 +1,7 @@
 //! Kinds of findings about a data directory: each with its name, a description, the consequence for the user, and the
 //! one command that helps.
 //!
-//! Absent on purpose: where the fault is and its extent; see [`super::Finding`].
+//! Absent on purpose: location and extent of a fault; see [`super::Finding`].
 
 /// Kind of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

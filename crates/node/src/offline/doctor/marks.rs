@@ -14,8 +14,8 @@ use store::index::Status;
 const BIP110_HEIGHT: Height = Height::new(961_632);
 
 impl Look<'_> {
-    /// Reports marks that exclude a chain with more work than the one of `tip`. A mark is right, and not a finding, if
-    /// its block breaks a rule that can be checked without the chain.
+    /// Reports marks that exclude a chain with more work than the one of `tip`. A mark is right, and is not reported,
+    /// if its block breaks a rule that can be checked without the chain.
     pub(super) fn marks(&mut self, known: &Indexed, tip: Option<NodeId>, files: &Files) {
         let Some(tip) = tip else { return };
         self.marks_set_later(known);
@@ -37,8 +37,8 @@ impl Look<'_> {
         self.find(Kind::ShutOut, &path, at, what, 2 + u64::from(blocks) / 20);
     }
 
-    /// Reports marks on blocks that passed every check before: their level of validity says so. Only a program or a user that
-    /// marks blocks by other rules than Bitcoin's contradicts it.
+    /// Reports marks on blocks that passed every check before, according to their validity level. Such a mark comes
+    /// from a program or user that applies rules other than Bitcoin's.
     fn marks_set_later(&mut self, known: &Indexed) {
         let tree = known.tree.headers();
         let passed = |status: Status| status.is_failed() && status.level() >= Status::SCRIPTS.level();

@@ -48,9 +48,9 @@ const FINDINGS_MAX: usize = 1000;
 /// How much to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Depth {
-    /// Sizes, first and last records, tables' footers, marks: this takes seconds.
+    /// Checks sizes, first and last records, tables' footers and marks: this takes seconds.
     Quick,
-    /// Every byte: blocks, undo data, tables.
+    /// Checks every byte of blocks, undo data and tables.
     Deep,
 }
 
@@ -73,7 +73,7 @@ pub struct Finding {
     pub command: String,
     /// Estimated time of that command on this machine, in seconds.
     pub seconds: u64,
-    /// For a block file with the blocks of another one: the numbers of both.
+    /// If a block file contains the blocks of another one: the numbers of both.
     pub swapped: Option<Swapped>,
 }
 
@@ -184,7 +184,7 @@ impl Look<'_> {
         self.find_other(kind, path, at, detail, seconds, "");
     }
 
-    /// As [`Look::find`], with another argument for the command.
+    /// Like [`Look::find`], with another argument for the command.
     fn find_other(&mut self, kind: Kind, path: &Path, at: At, detail: impl Into<String>, seconds: u64, other: &str) {
         let command = self.command(kind, path, other);
         let At { offset, height, hash } = at;

@@ -15,9 +15,9 @@ use store::xor::{self, BlocksKey, Origin};
 
 /// Space that Core keeps free. Source: Bitcoin Core b88bffe, util/fs_helpers.cpp, `CheckDiskSpace`.
 const SPARE_BYTES: u64 = 50 << 20;
-/// Inodes that must be free: a commit or a compaction of a large chainstate makes hundreds of tables.
+/// Inodes that must be free, because a commit or a compaction of a large chainstate creates hundreds of tables.
 const SPARE_INODES: u64 = 1000;
-/// Memory that must be available: the smallest cache, and what a process uses beside it.
+/// Memory that must be available: the smallest cache, and the rest of a process.
 const SPARE_MEMORY_BYTES: u64 = CACHE_BYTES_MIN + BESIDE_BYTES;
 /// Time of a command that needs the user but no computation.
 const ADVICE_SECONDS: u64 = 1;
@@ -150,7 +150,8 @@ impl Look<'_> {
         }
     }
 
-    /// Reports that less memory is available than any job needs. A program that uses the directory has its memory already.
+    /// Reports that less memory is available than any job needs. If a program uses the directory, it has its memory
+    /// already.
     fn memory(&mut self, left: Option<u64>) {
         let Some(left) = left.filter(|left| *left < SPARE_MEMORY_BYTES && !self.is_beside) else { return };
         let what = format!("{} MiB are available, {} MiB are needed", left >> 20, SPARE_MEMORY_BYTES >> 20);

@@ -196,7 +196,7 @@ impl ChainFiles {
     ///
     /// # Errors
     ///
-    /// As [`ChainFiles::read_block`].
+    /// Those of [`ChainFiles::read_block`].
     pub fn read_undo(&self, height: Height) -> Result<Spill, Fault> {
         let place = self.place(height);
         let Some(at) = place.undo else {
@@ -211,7 +211,7 @@ impl ChainFiles {
     ///
     /// # Errors
     ///
-    /// As [`ChainFiles::read_block`]; the files contain something else.
+    /// Those of [`ChainFiles::read_block`]; the files contain something else.
     pub fn read_whole(&self, height: Height) -> Result<WholeBlock, Fault> {
         let bytes = self.read_block(height)?;
         let place = self.place(height);
@@ -237,7 +237,7 @@ impl ChainFiles {
     ///
     /// # Errors
     ///
-    /// As [`ChainFiles::read_block`]; errors of `take`.
+    /// Those of [`ChainFiles::read_block`], and of `take`.
     pub fn blocks_below(&self, mut take: impl FnMut(Height, Vec<u8>) -> Result<(), Fault>) -> Result<(), Fault> {
         for (at, place) in self.below.iter().enumerate() {
             let height = Height::from_index(at);
@@ -290,7 +290,7 @@ impl ChainFiles {
     ///
     /// # Panics
     ///
-    /// As [`ChainFiles::context`].
+    /// Those of [`ChainFiles::context`].
     pub fn median_time_past(&self, height: Height) -> MedianTime {
         median_time_past(&self.rules().ancestors, height)
     }
@@ -300,18 +300,18 @@ impl ChainFiles {
     ///
     /// # Panics
     ///
-    /// As [`ChainFiles::context`].
+    /// Those of [`ChainFiles::context`].
     pub fn digests(&self) -> [[u8; 32]; 2] {
         let ancestors = &self.rules().ancestors;
         [digest(&ancestors[..self.first.to_usize()]), digest(ancestors)]
     }
 
-    /// Whether the chain is taken to have Core's block at BIP34's activation height. If the range includes that height,
-    /// this is known, not assumed.
+    /// Whether the chain is assumed to have Core's block at BIP34's activation height. If the range includes that
+    /// height, this is known, not assumed.
     ///
     /// # Panics
     ///
-    /// As [`ChainFiles::context`].
+    /// Those of [`ChainFiles::context`].
     pub fn has_known_bip34(&self) -> bool {
         has_known_bip34(&self.params, self.rules().bip34)
     }
@@ -327,7 +327,7 @@ impl ChainFiles {
     ///
     /// # Panics
     ///
-    /// As [`ChainFiles::context`].
+    /// Those of [`ChainFiles::context`].
     pub fn coinbases_differ(&self) -> bool {
         !self.rules().may_repeat
     }

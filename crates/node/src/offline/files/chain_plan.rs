@@ -9,8 +9,8 @@
 //!                | file u32 | place of the block in it u32, 0 where it is not stored | place of its undo data u32, likewise
 //! ```
 //!
-//! Numbers are little endian. Places have no checksum, because a range reads few of them: damaged headers have no proof
-//! of work or do not link, and the data at a wrong place does not match the block's header.
+//! Numbers are little endian. File positions have no checksum, because a range reads few of them: damaged headers have
+//! no proof of work or do not link, and data at a wrong position does not match the block's header.
 
 use crate::fault::Fault;
 use crate::offline::files::chain_rules::{put_ancestors, read_ancestors};
@@ -131,7 +131,7 @@ impl PlanFile {
     }
 }
 
-/// Reads arbitrary bytes as a plan of the main network: unchanged, and with corrected head, length and checksum.
+/// Reads arbitrary bytes as a plan of the main network: unchanged, and with corrected header, length and checksum.
 #[cfg(any(test, feature = "testing"))]
 pub fn fuzz_plan(data: &[u8]) {
     let params = Params::new(consensus::Chain::Main);
@@ -188,7 +188,7 @@ impl ChainSource for PlanFile {
     }
 }
 
-/// Appends the places in rows, with their hashes.
+/// Appends the file positions in rows, with their hashes.
 fn put_places(kernels: Kernels, out: &mut Vec<ChainBlock>, rows: &[[u8; PLACE_BYTES]], ancestors: &[Ancestor]) {
     let from = out.len();
     let mut headers: Vec<[u8; HEADER_BYTES]> = Vec::with_capacity(rows.len());

@@ -10,8 +10,8 @@ use consensus::{BlockError, Cleanup, Params, Rule};
 use kernels::sha256::Sha256;
 use primitives::{BlockHash, Height, MedianTime};
 
-/// Median time past of the block at a height. `ancestors` are of all blocks up to it at least, from the genesis block
-/// on.
+/// Median time past of the block at a height. `ancestors` has the values of at least all blocks up to this height, from
+/// the genesis block on.
 pub(crate) fn median_time_past(ancestors: &[Ancestor], height: Height) -> MedianTime {
     let end = height.to_usize();
     let times = &ancestors[end.saturating_sub(header::MEDIAN_TIME_SPAN - 1)..=end];
@@ -87,7 +87,7 @@ pub(crate) fn digest(ancestors: &[Ancestor]) -> [u8; 32] {
     hash.finalize()
 }
 
-/// Appends eight bytes for each.
+/// Appends eight bytes for each block.
 pub(crate) fn put_ancestors(out: &mut Vec<u8>, ancestors: &[Ancestor]) {
     for ancestor in ancestors {
         out.extend_from_slice(&ancestor.time.to_le_bytes());

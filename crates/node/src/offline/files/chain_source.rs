@@ -2,8 +2,8 @@
 //!
 //! A [`ChainSource`] is the block index of a data directory ([`IndexSource`]), or a plan that was made from one
 //! (`chain_plan`). Nothing in it is trusted: headers are checked when they are used, blocks are compared with their
-//! headers. The chain is the one of the coins; if there is no chainstate, the one of most work among those that were
-//! connected.
+//! headers. The chain is that of the coins; if there is no chainstate, the chain with the most work among those that
+//! were connected.
 
 use crate::fault::Fault;
 use crate::offline::read_only::{apart, best_block, chainstate_dir, load};
@@ -139,7 +139,7 @@ fn chain(options: &Options, loaded: &LoadedIndex) -> Result<Vec<u32>, Fault> {
     Ok(chain)
 }
 
-/// Index of the entry of most work among those that were connected; the genesis block if there are no others.
+/// Index of the entry with the most work among those that were connected; the genesis block if there are no others.
 fn most_work(entries: &[IndexEntry]) -> usize {
     let mut works: HashMap<BlockHash, Work> = HashMap::new();
     let mut best = (Work::ZERO, 0);

@@ -1,6 +1,6 @@
 //! The coins of a data directory, read only from its tables, by range of keys.
 //!
-//! As [`crate::utxo_stats::setinfo`], without locks, and with a sum of the caller's over the same coins.
+//! Like [`crate::utxo_stats::setinfo`], but without locks, and with a sum over the same coins that the caller defines.
 
 use crate::datadir::lock;
 use crate::fault::Fault;
@@ -34,8 +34,8 @@ pub struct SetSums {
 }
 
 impl SetFiles {
-    /// Opens the chainstate. If there are two, because a snapshot is not validated, the one from the snapshot, as in
-    /// Core's RPCs.
+    /// Opens the chainstate. If there are two sets, because a snapshot is not validated, opens the one from the
+    /// snapshot, as in Core's RPCs.
     ///
     /// # Errors
     ///
@@ -82,13 +82,13 @@ impl SetFiles {
     ///
     /// # Errors
     ///
-    /// As [`SetFiles::sum`].
+    /// Those of [`SetFiles::sum`].
     pub fn info(&self, hash: SetHash, par: usize) -> Result<SetInfo, Fault> {
         Ok(self.sum(hash, par, 0..=u16::MAX, || (), |(), _, _| Ok(()), |()| ())?.info)
     }
 
     /// Reads the coins whose txids begin with one of `keys` (their first two bytes, big endian) with `par` threads.
-    /// Each share of them is counted into a value made by `new`; `done` gets these in order of their keys.
+    /// Each share of the coins is counted into a value made by `new`; `done` gets these values in order of the keys.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Validates one block with its undo data instead of the UTXO set: every rule except that the spent coins exist.
 //!
-//! The caller must prove that rule by other means: the coins in undo data are assumed here. Only this is checked: a
-//! coin is not of a later block, and one of the block itself is of an earlier transaction.
+//! The caller must prove that rule by other means: the coins in undo data are assumed here. Only one part is checked
+//! here: a coin must be from this or an earlier block, and if it is from this block, from an earlier transaction.
 
 use crate::chain::block::{BlockContext, Checked, Judged, Refusal};
 use crate::fault::Fault;
@@ -136,7 +136,7 @@ pub fn judge(chain: &ChainFiles, height: Height) -> Result<JudgedBlock, Wrong> {
     Ok(JudgedBlock { context, bytes, checked, judged })
 }
 
-/// Checks that coins are older than their spends: of a lower block, or of an earlier transaction of this one.
+/// Checks that coins are older than their spends: from a lower block, or from an earlier transaction of this block.
 fn check_heights(height: Height, block: &Block<'_>, txids: &[Txid], coins: &[CoinRef<'_>]) -> Result<(), Wrong> {
     let mut places: Option<HashMap<&Txid, usize>> = None;
     for (index, tx) in block.transactions().enumerate().skip(1) {

@@ -184,7 +184,7 @@ impl Import<'_, '_> {
         Ok(End::Whole)
     }
 
-    /// The rest of a piece, which goes before the next one.
+    /// The unused rest of a piece, which is put before the next piece.
     fn keep_rest(&self, foreign: &BlockFiles, orphans: &[FoundBlock], cut_from: Option<u64>) -> Result<Rest, Fault> {
         let mut rest = Rest::default();
         let mut left_out = 0;
@@ -266,7 +266,7 @@ impl Import<'_, '_> {
     }
 }
 
-/// The rest of a piece, which goes before the next one.
+/// The unused rest of a piece, which is put before the next piece.
 #[derive(Default)]
 struct Rest {
     /// Records of blocks whose parents are not stored yet.
@@ -276,7 +276,7 @@ struct Rest {
 }
 
 impl Rest {
-    /// Both, the orphans first.
+    /// Orphans, then that start of a record.
     fn take(&mut self) -> Vec<u8> {
         let mut all = std::mem::take(&mut self.orphans);
         all.append(&mut self.cut);

@@ -14,7 +14,7 @@ pub(in crate::pipeline) struct Committed<F> {
     pub(in crate::pipeline) done: F,
     /// The next block, if the same worker is to commit it at once.
     pub(in crate::pipeline) next: Option<F>,
-    /// How many tasks became ready.
+    /// Number of tasks that became ready.
     pub(in crate::pipeline) ready: usize,
 }
 
@@ -59,13 +59,13 @@ impl<F: Clone> Scheduler<F> {
         }
     }
 
-    /// A block in flight needs more bytes than was known when it was decoded.
+    /// Records that a block in flight needs more bytes than were known when it was decoded.
     pub(in crate::pipeline) fn grow(&mut self, seq: Seq, bytes: usize) {
         self.in_flight[seq.since(self.first)].bytes += bytes;
         self.bytes_in_flight += bytes;
     }
 
-    /// Sets how many more bytes of coins may be made. Blocks that waited for room are tried again.
+    /// Sets how many more bytes of coins may be created. Blocks that waited for space are tried again.
     pub(in crate::pipeline) fn set_room(&mut self, free: usize, now: Instant) -> usize {
         let granted = self.in_flight.iter().take(self.granted.since(self.first));
         let set_aside =
@@ -74,12 +74,12 @@ impl<F: Clone> Scheduler<F> {
         if self.is_gated && !self.is_halted() { self.wake_groups(now) } else { 0 }
     }
 
-    /// Whether a block waits for room for its coins.
+    /// Whether a block waits for space for its coins.
     pub(in crate::pipeline) fn is_gated(&self) -> bool {
         self.is_gated
     }
 
-    /// Reserves room for a block's coins, if not done yet; returns whether groups may apply it.
+    /// Reserves space for a block's coins, if that is not done yet; returns whether groups may apply it.
     fn grant(&mut self, seq: Seq) -> bool {
         if seq < self.granted {
             return true;
@@ -267,7 +267,7 @@ impl<F: Clone> Scheduler<F> {
         (0..SHARD_GROUPS).map(|group| self.wake_group(group, now)).sum()
     }
 
-    /// Queues the next block of a group, if it can be applied, has room, and the group is not busy.
+    /// Queues the next block of a group, if it can be applied, has space, and the group is not busy.
     fn wake_group(&mut self, group: usize, now: Instant) -> usize {
         let seq = self.group_next[group];
         if self.group_busy[group] || !self.is_applicable(seq) || !self.grant(seq) {

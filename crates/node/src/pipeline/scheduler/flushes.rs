@@ -1,5 +1,5 @@
-//! The background: a generation that is sealed and written, and compactions. A number that a method returns counts the
-//! tasks that became ready.
+//! Background work: sealing and writing a generation, and compactions. A number that a method returns counts the tasks
+//! that became ready.
 
 use super::super::Tip;
 use super::seal::WRITE_PARTS;
@@ -10,7 +10,7 @@ use coins::{Generation, SHARD_GROUPS};
 use std::time::Instant;
 
 impl<F: Clone> Scheduler<F> {
-    /// The greatest number of a durable generation: it and older ones may be evicted.
+    /// The number of the newest durable generation: this and older ones may be evicted.
     pub(in crate::pipeline) fn durable_generation(&self) -> u64 {
         self.durable_generation
     }
@@ -27,7 +27,7 @@ impl<F: Clone> Scheduler<F> {
     }
 
     /// Marks a generation: every group seals its part after the next block that no group has applied yet. If that block
-    /// waits for room, it no longer does.
+    /// waits for space, it waits no longer.
     pub(in crate::pipeline) fn begin_seal(&mut self, now: Instant) -> usize {
         assert!(self.may_seal(), "one generation at a time");
         let highest = self.group_next.iter().max().expect("there are groups");
@@ -35,7 +35,7 @@ impl<F: Clone> Scheduler<F> {
         if self.is_gated { self.wake_groups(now) } else { 0 }
     }
 
-    /// Between runs: writes these parts, which are all coins in memory.
+    /// Writes these parts, which are all coins in memory. Call it between runs.
     pub(in crate::pipeline) fn seal_everything(&mut self, tip: Tip, parts: [Generation; SHARD_GROUPS], now: Instant) {
         assert!(
             self.in_flight.is_empty() && self.seal.is_none(),

@@ -86,7 +86,7 @@ pub(super) struct BlockDownload {
     named_withholding: BTreeSet<usize>,
     /// Whether reading was paused for any peer since speeds were last measured.
     paused: bool,
-    /// Whether the reason was that the node has not processed enough of the arrived blocks.
+    /// Whether reading was paused because the node has not processed enough of the arrived blocks.
     is_node_behind: bool,
     /// Number of verdicts that the node has given and that were handled here.
     verdicts_heard: usize,

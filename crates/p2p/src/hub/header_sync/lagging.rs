@@ -38,7 +38,7 @@ impl HeaderSync {
     pub(in super::super) fn look_at_lag(&mut self, cx: &mut Context, id: PeerId, now: Now) -> Result<(), Reason> {
         let tip = cx.chain.tip();
         if tip.height == Height::GENESIS {
-            return Ok(()); // Every peer of the network has that block.
+            return Ok(()); // Every peer of this network has that block.
         }
         let is_looked_at = |peer: &&Peer| peer.is_ready() && matches!(peer.kind, Kind::Automatic | Kind::BlockRelay);
         if cx.peers.get(&id).filter(is_looked_at).is_none() {

@@ -276,7 +276,7 @@ impl HeaderSync {
         let mut sync = self.of(id).low_work.take()?;
         let outcome = sync.process(batch.headers, batch.hashes, batch.full, &*chain);
         if !outcome.success {
-            // Asked again at once, a peer that shows one chain and sends another would be asked indefinitely.
+            // Without a pause, a peer that shows one chain and sends another would be asked indefinitely.
             self.others_to_tell(cx, id, now).next()?;
             let until = now.since_start + ANSWER_TIMEOUT;
             self.of(id).skip_until(until);

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest time counted between two ticks: a suspended machine has not waited.
 const STEP_MAX: Duration = Duration::from_secs(1);
 
-/// Whose headers are awaited.
+/// The peers whose headers are awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Waited {
     /// Connection attempts.

@@ -26,7 +26,7 @@ pub(super) struct PeerHeaders {
     pub(super) deferred: bool,
     /// It did not answer: it is not asked before this time.
     pub(super) skipped_until: Option<Duration>,
-    /// It was too slow, or contradicted itself: its headers start nothing before this time.
+    /// It was too slow, or contradicted itself: before this time its headers start no low-work sync.
     pub(super) backoff_until: Option<Duration>,
     /// Since when it has been asked continuously for parts of its chain.
     pub(super) stream_since: Option<Duration>,
@@ -34,7 +34,7 @@ pub(super) struct PeerHeaders {
     pub(super) unconnected_count: u32,
     /// Greatest work of the headers that it sent.
     furthest: Work,
-    /// Full messages since then without more work, and when the first of them arrived.
+    /// Number of full messages without more work since then, and when the first of them arrived.
     stale_count: u32,
     stale_since: Option<Duration>,
     /// The last block it announced that is not in the tree.

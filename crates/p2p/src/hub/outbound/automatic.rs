@@ -28,7 +28,7 @@ pub const FEELER_INTERVAL: Duration = Duration::from_secs(2 * 60);
 pub const EXTRA_BLOCK_RELAY_INTERVAL: Duration = Duration::from_secs(5 * 60);
 /// Mean interval between two peers in a network without one. Source: Core's `EXTRA_NETWORK_PEER_INTERVAL`.
 pub const EXTRA_NETWORK_INTERVAL: Duration = Duration::from_secs(5 * 60);
-/// Number of full-relay connections from which on one to another network is made. Source: Core's
+/// With this number of full-relay connections, one to another network is made. Source: Core's
 /// `MAX_OUTBOUND_FULL_RELAY_CONNECTIONS`.
 const FULL_RELAY_COUNT: usize = 8;
 /// Maximum number of addresses drawn for one connection. Source: Core.
@@ -141,7 +141,7 @@ impl Outbound {
         None
     }
 
-    /// A network in which peers are sought, with known addresses and without a peer. Source: Core's
+    /// A network in which peers are sought, which has known addresses but no connected peer. Source: Core's
     /// `MaybePickPreferredNetwork`.
     fn network_without_peer(&self, cx: &mut Context, addresses: &Addresses) -> Option<u8> {
         let sought = reachable(&cx.config);

@@ -83,7 +83,7 @@ struct Named {
     taken: bool,
     next_at: Duration,
     wait: Duration,
-    /// Its chain is awaited: it has neither sent it nor failed to.
+    /// Header sync waits for its chain: it has neither sent the chain nor failed.
     awaited: bool,
     /// The user removed it; its index stays reserved because indices identify named peers.
     is_removed: bool,
@@ -311,7 +311,7 @@ pub(super) fn offers_enough(offered: u64, initial_download: bool) -> bool {
     offered & expected == expected && offered & services::OTHER_CHAIN == 0
 }
 
-/// Services that an automatic peer must offer: witnesses, and every block, or after initial download the last ones.
+/// Services that an automatic peer must offer: witnesses, and all blocks, or after initial download only the last ones.
 /// Source: Bitcoin Core b88bffe, `GetDesirableServiceFlags`.
 pub(super) fn expected_services(offered: u64, initial_download: bool) -> u64 {
     let is_limited = offered & services::NETWORK_LIMITED != 0 && !initial_download;

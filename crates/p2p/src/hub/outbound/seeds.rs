@@ -52,11 +52,11 @@ const _: () = assert!(SERVICES == 9);
 enum Dns {
     /// Not begun.
     Start,
-    /// Seed nodes come first, since this time.
+    /// Since when DNS seeds wait for seed nodes.
     AfterSeedNodes(Duration),
     /// Seeds are queried while some of the current round are left.
     Asking,
-    /// No query until the first time; whether there are enough peers is checked at the second.
+    /// There is no query before the first time; at the second time it is checked whether there are enough peers.
     Waiting(Duration, Duration),
     /// Ended at this time.
     Done(Duration),
@@ -72,7 +72,7 @@ pub(super) struct Seeds {
     left: Vec<&'static str>,
     at_once: usize,
     found_count: usize,
-    /// The seeds are queried again: log lines are not repeated.
+    /// The seeds are being queried again, so log lines are not repeated.
     is_again: bool,
 }
 
@@ -103,7 +103,7 @@ impl Outbound {
             self.seek_seed_nodes(cx, addresses, now);
         }
         if cx.config.dns_seed {
-            // Each step leads to another, to a waiting one, or to the end.
+            // Each step leads to another step, to a pause, or to the end.
             while self.step_dns(cx, addresses, now) {}
         } else if matches!(self.seeds.dns, Dns::Start) {
             self.seeds.dns = Dns::Done(now.since_start);

@@ -1,8 +1,8 @@
 //! Memory used by inbound peers: which peer is disconnected when a bound is reached.
 //!
 //! - Unfinished messages: a peer may begin a message of 4 MB and never end it. If those of all inbound peers together
-//!   exceed [`UNFINISHED_BYTES_MAX`], or would with the space that one more needs, the peer with the largest is
-//!   disconnected, before that space is allocated. Core bounds each peer (`-maxreceivebuffer`, 5 MB), but not all
+//!   exceed [`UNFINISHED_BYTES_MAX`], or would exceed it with the space that one more needs, the peer with the largest
+//!   one is disconnected before that space is allocated. Core bounds each peer (`-maxreceivebuffer`, 5 MB), but not all
 //!   together.
 //! - Answers that are not read: while the send queues are full ([`super::room::SEND_TOTAL_BYTES_MAX`]), the peer with
 //!   the longest queue among those that have read nothing for [`UNREAD_TIMEOUT`] is disconnected. Core waits for 20
@@ -24,7 +24,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Maximum bytes of unfinished messages of all inbound peers: a block of 4 MB from each of sixteen.
+/// Maximum bytes of unfinished messages of all inbound peers: blocks of 4 MB from sixteen peers.
 pub const UNFINISHED_BYTES_MAX: usize = 64_000_000;
 /// An unfinished message below this size does not trigger a check of all of them. All inbound peers together have
 /// fewer such bytes than the bound.

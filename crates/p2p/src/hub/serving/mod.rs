@@ -103,7 +103,7 @@ impl Serving {
         let tip = cx.chain.tip();
         let may_download = cx.peers.get(&id).is_some_and(|peer| peer.permissions().has(Permissions::DOWNLOAD));
         let headers = if tip.work < cx.chain.minimum_work() && !may_download {
-            // An empty answer: there is nothing here yet, and the peer need not wait.
+            // An empty answer tells the peer that we have no headers yet, so that it need not wait.
             Vec::new()
         } else {
             cx.chain.headers_after(locator, stop)
@@ -133,11 +133,11 @@ impl Serving {
         asker.blocks.extend(blocks.into_iter().take(room));
     }
 
-    /// `getutxotree` or `getutxoset`: the part waits for its turn.
+    /// Handles `getutxotree` or `getutxoset`: the part waits for its turn.
     ///
     /// # Errors
     ///
-    /// As [`Serving::serve_next`].
+    /// Those of [`Serving::serve_next`].
     pub(super) fn on_get_set(&mut self, cx: &mut Context, id: PeerId, request: SetRequest) -> Result<(), Reason> {
         let is_served = cx.config.utxo_sets.is_some();
         let asker = self.of(id);
@@ -172,7 +172,8 @@ impl Serving {
         }
         let is_set_next = blocks.is_empty() && asker.filters.is_none();
         if has_no_upload(cx, peer) && (is_set_next || has_old(cx, &blocks)) {
-            // What waits for this peer is sent, and counts, before it is refused more: the limit is reached then.
+            // Data that waits for this peer is sent, and counts, before the peer is refused more: only then is the
+            // limit reached.
             let is_owed = peer.transport.out_bytes() > 0 && !cx.upload.is_reached_for_old_blocks();
             return if is_owed { Ok(()) } else { Err(Reason::UploadLimit) };
         }
@@ -224,7 +225,7 @@ impl Serving {
     ///
     /// # Errors
     ///
-    /// As [`Serving::serve_next`].
+    /// Those of [`Serving::serve_next`].
     pub(super) fn served(&mut self, cx: &mut Context, id: PeerId, served: Served) -> Result<(), Reason> {
         let (Some(peer), Some(asker)) = (cx.peers.get_mut(&id), self.askers.get_mut(&id)) else { return Ok(()) };
         asker.is_reading = std::mem::take(&mut asker.is_read_ahead);
@@ -306,7 +307,7 @@ impl Serving {
 
 /// Whether the rest of `-maxuploadtarget` is reserved for new blocks.
 fn has_no_upload(cx: &Context, peer: &Peer) -> bool {
-    // What waits to be sent counts: it goes out before the next answer.
+    // Queued data counts, because it is sent before the next answer.
     cx.upload.is_reached_after(queued_bytes(cx)) && !peer.permissions().has(Permissions::DOWNLOAD)
 }
 
@@ -317,7 +318,8 @@ fn has_old(cx: &Context, blocks: &[Inventory]) -> bool {
     times.any(|block| best.saturating_sub(block.header.time()) > OLD_BLOCK_S)
 }
 
-/// Whether a pruned node must not serve this block: it serves no older ones, so that peers do not learn which it has.
+/// Whether a pruned node must not serve this block: it serves no older blocks, so that peers do not learn which blocks
+/// it has.
 fn is_beyond_offer(cx: &Context, hash: &BlockHash) -> bool {
     if cx.chain.has_all_blocks() {
         return false;

@@ -276,7 +276,7 @@ fn prefix(count: usize) -> Made {
     Made { headers: honest().headers[..count].to_vec(), bodies: honest().bodies[..count].to_vec() }
 }
 
-/// As [`on_get_headers`], with a memory.
+/// Like [`on_get_headers`], with a memory.
 pub(super) fn on_get_headers_mut(mut act: impl FnMut(&mut Server) + 'static) -> Bend {
     Box::new(move |server, message, _| {
         let is = matches!(message, Message::GetHeaders(..));

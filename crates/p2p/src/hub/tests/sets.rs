@@ -200,7 +200,7 @@ struct Asking {
     trees_asked: Vec<Rc<Cell<usize>>>,
 }
 
-/// As [`world`], with `-whitelist`.
+/// Like [`world`], with `-whitelist`.
 fn asking(ways: &[(Way, Arc<Set>)], whitelist: Vec<PermittedNet>) -> Asking {
     let exchange = Arc::new(SetExchange::default());
     exchange.want(BASE);
