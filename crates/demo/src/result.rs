@@ -1,7 +1,8 @@
 //! The results of a plan: a record for each run, a row for each cell, one report.
 //!
-//! Directory:  `result.json` a [`Report`] | `plan.toml` | `runs/NNN-..`/ with `run.json` a [`RunRecord`], `samples.csv`
-//! ([`SAMPLES_HEADER`]), `debug.log`, `stdout.txt`, `stderr.txt`. Every file is written whole under another name and renamed.
+//! Directory: `result.json` a [`Report`] | `plan.toml` | `runs/NNN-..`/ with `run.json` a [`RunRecord`], `samples.csv`
+//! ([`SAMPLES_HEADER`]), `debug.log`, `stdout.txt`, `stderr.txt`. Every file is written under another name and renamed
+//! when it is complete.
 //!
 //! Absent on purpose: making runs (`run/engine.rs`) and comparing cells (`run/compare.rs`).
 
@@ -35,7 +36,7 @@ pub const EVERY_SCRIPT: &str = "every script";
 /// Trust level: scripts below an assumed-valid block were not run.
 pub const ASSUMED_VALID: &str = "assumed valid";
 
-/// The machine that the runs were made on.
+/// The machine of the runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
@@ -61,7 +62,7 @@ pub struct Machine {
     pub disk: String,
 }
 
-/// The settings of a cell, as the plan gave them.
+/// The settings of a cell from the plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
@@ -96,7 +97,7 @@ pub enum Outcome {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunRecord {
-    /// Place in the order of the plan, from 1.
+    /// Position in the order of the plan, from 1.
     pub run: usize,
     /// The cell's name: program, work, chain, settings.
     pub cell: String,
@@ -124,7 +125,7 @@ pub struct RunRecord {
     pub flushes: Option<u64>,
     /// See [`RunRecord::flushes`].
     pub commit_seconds: Option<f64>,
-    /// File of folded stacks in the run's directory, where it was profiled.
+    /// File of folded stacks in the run's directory, if it was profiled.
     pub stacks: Option<String>,
     /// Seconds of CPU, user and system.
     pub cpu_seconds: f64,
@@ -132,17 +133,17 @@ pub struct RunRecord {
     pub user_seconds: f64,
     /// Seconds of CPU in system mode.
     pub system_seconds: f64,
-    /// System calls that read, and that write, as the system counted them.
+    /// Number of system calls that read, and of those that write, as counted by the system.
     pub read_calls: u64,
     /// See [`RunRecord::read_calls`].
     pub write_calls: u64,
-    /// Greatest anonymous memory among the samples.
+    /// Maximum of anonymous memory in the samples.
     pub peak_rss_anon_bytes: u64,
-    /// Greatest resident memory, mapped files included, as the system kept it.
+    /// Maximum resident memory, mapped files included, as measured by the system.
     pub peak_rss_bytes: u64,
     /// Bytes read from storage.
     pub bytes_read: u64,
-    /// Bytes sent to the storage.
+    /// Bytes written to storage.
     pub bytes_written: u64,
     /// Share of one core that the sampling itself used.
     pub sampling_share: f64,
@@ -162,7 +163,7 @@ pub struct RunRecord {
     pub chain_by: String,
     /// The limits in force, and those that could not be set.
     pub limits: Vec<String>,
-    /// The last lines of the log and of standard error, where the run did not end well.
+    /// The last lines of the log and of standard error, if the run failed.
     pub last_lines: Vec<String>,
 }
 
@@ -170,13 +171,13 @@ pub struct RunRecord {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Failure {
-    /// Place in the order of the plan.
+    /// Position in the order of the plan.
     pub run: usize,
     /// How it ended.
     pub outcome: Outcome,
     /// In words.
     pub why: String,
-    /// The last lines it wrote.
+    /// Its last lines of output.
     pub last_lines: Vec<String>,
 }
 
@@ -196,45 +197,45 @@ pub struct Cell {
     pub settings: Settings,
     /// Which scripts were run.
     pub trust: String,
-    /// Runs that did the work; the figures below are theirs.
+    /// Number of runs that did the work, from which the figures below are computed.
     pub runs: usize,
-    /// Runs that did not: see `failures`.
+    /// Number of failed runs: see `failures`.
     pub failed: usize,
     /// Mean of the seconds.
     pub mean_seconds: Option<f64>,
-    /// Deviation of the seconds (n - 1); none for one run.
+    /// Standard deviation of the seconds (n - 1); `None` for one run.
     pub stddev_seconds: Option<f64>,
     /// Least of the seconds.
     pub min_seconds: Option<f64>,
     /// Greatest of the seconds.
     pub max_seconds: Option<f64>,
-    /// Half of the 95 % interval around the mean, in percent of it; none for one run.
+    /// Half of the 95 % interval around the mean, in percent of the mean; `None` for one run.
     pub interval_percent: Option<f64>,
     /// Mean of the seconds from the first block in the log on.
     pub seconds_from_first_block: Option<f64>,
-    /// Generations of coins that the program says it wrote, in the first run that says it.
+    /// Number of generations of coins that the program reported as written, in the first run that reports it.
     pub flushes: Option<u64>,
-    /// Mean of the seconds that the program says its commits took.
+    /// Mean of the seconds that the program reported for its commits.
     pub commit_seconds: Option<f64>,
     /// Smallest memory limit in MiB that sufficed, and the largest that did not; if the plan requests it.
     pub least_memory_mib: Option<(u64, u64)>,
-    /// Mean seconds over those of `ratio_to`: below 1 is faster.
+    /// Mean seconds divided by those of `ratio_to`: below 1 is faster.
     pub ratio: Option<f64>,
     /// Lower end of the ratio's 95 % confidence interval, if both cells ran at least twice.
     pub ratio_low: Option<f64>,
     /// Upper end of the interval.
     pub ratio_high: Option<f64>,
-    /// The cell that it is compared with.
+    /// The cell with which it is compared.
     pub ratio_to: Option<String>,
     /// Why there is no comparison.
     pub not_compared: Option<String>,
-    /// Greatest anonymous memory of any run.
+    /// Maximum anonymous memory of any run.
     pub peak_rss_anon_bytes: Option<u64>,
     /// Mean of the bytes read from storage.
     pub bytes_read: Option<u64>,
     /// Mean of the bytes written to storage.
     pub bytes_written: Option<u64>,
-    /// `bytes_written` over the bytes of the chain's block files.
+    /// `bytes_written` divided by the bytes of the chain's block files.
     pub bytes_written_per_chain_byte: Option<f64>,
     /// Mean of the CPU seconds.
     pub cpu_seconds: Option<f64>,
@@ -246,7 +247,7 @@ pub struct Cell {
     pub read_calls: Option<u64>,
     /// Mean number of system calls that write.
     pub write_calls: Option<u64>,
-    /// Ideas of ffwd that were off (`--without`).
+    /// Disabled optimizations of ffwd (`--without`).
     pub without: Vec<String>,
     /// Height of the tip at the end.
     pub height: Option<u32>,
@@ -264,7 +265,7 @@ pub struct Cell {
     pub failures: Vec<Failure>,
 }
 
-/// A chain that works were done on.
+/// A chain of the works.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChainFacts {
@@ -286,9 +287,9 @@ pub struct Report {
     pub format: String,
     /// Title of the plan.
     pub title: String,
-    /// Label of the program that the others are compared with.
+    /// Label of the program with which the others are compared.
     pub baseline: String,
-    /// Whether all runs of the plan are in.
+    /// Whether all runs of the plan are included.
     pub complete: bool,
     /// The machine.
     pub machine: Machine,
@@ -300,7 +301,7 @@ pub struct Report {
     pub chains: Vec<ChainFacts>,
     /// The cells, in the order of the plan.
     pub cells: Vec<Cell>,
-    /// The runs, in the order they were made; without their lines.
+    /// The runs, in order of time, without their lines.
     pub runs: Vec<RunRecord>,
 }
 

@@ -26,7 +26,7 @@ use store::{Chainstate, Layout};
 /// Number of shard ranges written in parallel, as in the engine.
 const PARTS: usize = 8;
 const _: () = assert!(SHARDS.is_multiple_of(PARTS));
-/// Name of the new set's directory while it is written, below `ffwd`.
+/// Name of the new set's directory below `ffwd`, while it is written.
 const MADE: &str = "commit";
 /// Number of coins after which memory is measured again.
 const MEASURE_EVERY: u64 = 4_096;
@@ -127,7 +127,7 @@ pub fn commit(options: &CommitOptions) -> Result<CommitReport, Error> {
     let old = Chainstate::open(disk.clone(), &dir)?;
     let best_block = old.best_block()?.ok_or_else(|| Error::NotWhole(dir.clone()))?;
     layout.create(&*disk)?;
-    // The path is not one that a rebuild reads: until the new set is complete, it lacks coins of its best block.
+    // A rebuild must not read this path: until the new set is complete, it lacks coins of its best block.
     let made = layout.private_dir().join(MADE);
     remove(&made)?;
     let new = Chainstate::open_with(disk.clone(), &made, old.key())?;

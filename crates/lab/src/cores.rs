@@ -32,8 +32,8 @@ const RUN_MINUTES: u32 = 5;
 const BANDWIDTH_BYTES: usize = 128 << 20;
 /// Number of times that each thread reads them.
 const BANDWIDTH_PASSES: usize = 6;
-/// Stages that blocks pass in their order, and in how many places at once.
-/// Source: `node::pipeline::tasks`; the shard groups are `coins::shard_group`.
+/// Stages that blocks pass in order, and the number of places at which this happens at the same time. Source:
+/// `node::pipeline::tasks`; the shard groups are `coins::shard_group`.
 const SERIAL: [(&str, usize); 3] = [("read", 1), ("commit", 1), ("spend_and_create", 32)];
 /// The stage of an idle worker: not counted as work.
 const IDLE: &str = "wait";
@@ -62,7 +62,7 @@ pub struct CoresOptions {
 pub enum Error {
     /// The plan could not be run.
     Run(RunError),
-    /// The directory for the chain is there already.
+    /// The directory for the chain exists already.
     Taken(PathBuf),
     /// A file or directory.
     Io(PathBuf, io::Error),
@@ -195,7 +195,7 @@ fn doubled(most: usize) -> Vec<usize> {
     all
 }
 
-/// Bandwidth of `threads` that each read `bytes` of their own memory: the best of several passes.
+/// Bandwidth of `threads` threads, each of which reads `bytes` bytes of its own memory: the best of several passes.
 fn bandwidth(threads: usize, bytes: usize) -> Bandwidth {
     let barrier = std::sync::Barrier::new(threads);
     let passes: Vec<Vec<f64>> = std::thread::scope(|scope| {

@@ -1,9 +1,9 @@
 //! The lab: runs whole programs by a plan, measures, compares.
 //!
-//! - `commit`: a UTXO set written again.
-//! - `cores`: how much faster a reindex is with more workers.
-//! - `estimate`: how long mainnet would take on this machine.
-//! - `run`: whole programs, by a plan.
+//! - `commit`: writes a UTXO set again.
+//! - `cores`: measures how much faster a reindex is with more workers.
+//! - `estimate`: estimates how long mainnet would take on this machine.
+//! - `run`: runs whole programs by a plan.
 //!
 //! Crate `demo` makes the chains that programs run on, and draws the report.
 //! Absent on purpose: anything that the engine needs, and the small experiments, which are crate `micro`.

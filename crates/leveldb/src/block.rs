@@ -147,14 +147,14 @@ impl<'a> Block<'a> {
     /// Continues the search at the offset that [`Block::seek`] returned.
     ///
     /// No key is assembled. `matched` counts the bytes in which the previous entry agrees with `key`. An entry that
-    /// shares more than that with the previous one is just as far below `key`.
+    /// shares more than that with the previous entry is below `key` too.
     pub(crate) fn scan(&self, start: usize, key: &[u8]) -> Option<Found<'a>> {
         let mut offset = start;
         let mut matched = 0;
         let mut before_len = 0;
         while offset < self.entries.len() {
             let entry = self.entry(offset)?;
-            // Rare and slow: more is shared than a user key has bytes, so tags are mixed in.
+            // Rare and slow: entries share more bytes than a user key has, so tags take part in the comparison.
             if entry.shared > before_len || entry.rest.len() < TAG_BYTES {
                 return self.scan_slowly(start, key);
             }

@@ -25,7 +25,7 @@ const RESTART_INTERVAL: usize = 16;
 /// Bytes of a record in a block besides key and value if all lengths are below 128: the three lengths, the tag, a
 /// restart.
 const RECORD_OVERHEAD: usize = 3 + TAG_BYTES + 4;
-/// The most bytes that longer lengths add.
+/// Maximum number of bytes that longer lengths add.
 const LENGTHS_MAX: usize = 12;
 /// Page size of a file. Source: the page cache of Linux on x86-64; other pages are a multiple of it.
 const PAGE_BYTES: usize = 4096;
@@ -225,7 +225,7 @@ impl Part {
         }
     }
 
-    /// Whether a block was just closed: here a table may be cut or a piece written.
+    /// Whether a block was just closed: at this point a table may be ended or a piece written.
     pub(crate) fn is_between_blocks(&self) -> bool {
         self.piece.len() == self.block_start
     }

@@ -58,7 +58,7 @@ impl Db {
     /// [`Error::Exists`] if the directory has a CURRENT, a table or a log; the lock is held; an I/O error.
     pub fn create(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Db> {
         disk.create_dir_all(dir)?;
-        // Before CURRENT exists: once it does, no later opening makes the directory's name durable.
+        // The directory's name is made durable before CURRENT exists, because no later opening does it.
         if let Some(parent) = dir.parent() {
             let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
             disk.sync_dir_once(parent)?;
@@ -250,7 +250,7 @@ impl Db {
     ///
     /// # Errors
     /// The run is lost and must be written again. After a failed edit it may still turn out to be committed after a
-    /// crash; the next successful commit or compaction rules that out. A run without records does not.
+    /// crash; the next successful commit or compaction rules that out. A run without records cannot reappear.
     ///
     /// # Panics
     /// If a writer of the run is still open or was not finished, or two overlap; if a run of [`Db::begin_run_behind`]
@@ -351,7 +351,7 @@ impl Inner {
         Error::CompactFirst { path: self.shared.dir.clone(), level0_count: level0_count(sizes) }
     }
 
-    /// An edit that does not yet change a table.
+    /// An edit that does not change any table yet.
     pub(crate) fn edit(&self, last_sequence: u64) -> Edit {
         Edit {
             next_file: Some(self.shared.next_file.load(Ordering::Relaxed)),
@@ -366,7 +366,7 @@ impl Inner {
         let is_one_file = run.outputs.file_count() == 1;
         let fits = |place: &Placement| place.level > 0 || is_one_file;
         let place = self.limits.place(sizes, bytes).filter(fits);
-        // Larger than planned: above its level's limit for a while, but in order.
+        // The run is larger than planned: it is above its level's limit for a while, but the order of levels is right.
         let place = place.or_else(|| self.limits.place(sizes, bytes.min(run.bytes_planned)).filter(fits));
         match place {
             Some(place) => Ok(place),

@@ -134,7 +134,7 @@ impl<'s, 'k, K: AsRef<[u8]>> Search<'s, 'k, K> {
         }
     }
 
-    /// Whether a read is waiting; if not, finds the blocks of the next keys first.
+    /// Whether a read is waiting; if none is, first finds the blocks of the next keys.
     fn has_waiting(&mut self, answer: &mut impl FnMut(usize, Option<&[u8]>)) -> Result<bool> {
         while self.waiting.is_empty() && self.next < self.keys.len() {
             let end = self.keys.len().min(self.next + GROUP);
@@ -219,7 +219,7 @@ impl<'s, 'k, K: AsRef<[u8]>> Search<'s, 'k, K> {
         let again;
         let bytes = match bytes {
             Ok(bytes) if bytes.len() == range.len() => bytes,
-            // Read it again synchronously: that error names the place and the cause.
+            // The block is read again synchronously, because that error names place and cause.
             _ => {
                 let mut own = vec![0; range.len()];
                 let file = self.file(at).expect("open when it was asked for");

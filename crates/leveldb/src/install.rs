@@ -293,7 +293,7 @@ fn read_plan(disk: &dyn Disk, from: &Path) -> Result<Option<Plan>> {
         .ok_or_else(|| Damage::new(0, "the plan of an installation", format!("{} bytes", bytes.len())).of(&path))
 }
 
-/// Atomic: afterwards the plan is there as a whole or not at all.
+/// This is atomic: afterwards the plan is complete, or does not exist.
 fn write_plan(disk: &dyn Disk, from: &Path, plan: &Plan) -> Result<()> {
     let mut record = Vec::new();
     put_record(&mut record, 0, &plan.encode());

@@ -20,7 +20,7 @@ use std::ops::Range;
 
 use crate::edit::LEVELS;
 
-/// The most files in level 0; LevelDB compacts at four.
+/// Maximum number of files in level 0; LevelDB compacts at four.
 pub(crate) const LEVEL0_MAX: usize = 3;
 /// Files in level 0 at which LevelDB compacts it.
 const LEVEL0_COMPACTS: usize = 4;
@@ -95,7 +95,7 @@ impl Limits {
         if top >= 2 && bytes < self.of(top - 1) {
             return Some(Placement { level: top - 1, moves: None });
         }
-        // With moves. In level 0 the new run would be one file, and the runs there may make room too.
+        // With moves. In level 0 the new run would be one file, and the runs there may move down.
         for is_one_file in [false, true] {
             let mut all = vec![RunSize { level: 0, bytes, is_one_file }];
             all.extend_from_slice(runs);
@@ -125,7 +125,8 @@ impl Limits {
                 let total = sizes().sum::<u128>();
                 let largest = sizes().max().unwrap_or(1);
                 let rising = total - largest;
-                // Smaller total / rising first; of equal ones the one that compacts more runs.
+                // The smallest ratio of total to rising bytes comes first; of equal ratios the one that compacts more
+                // runs.
                 let is_better = best.as_ref().is_none_or(|(best_total, best_rising, best)| {
                     let ours = total * best_rising;
                     let theirs = best_total * rising;
@@ -171,7 +172,7 @@ impl Limits {
         if let Some(levels) = self.deepest(&after) {
             return Some(levels);
         }
-        // Over its limit, and in order: the next compaction moves it further down.
+        // The run is over its level's limit, but the order is right: the next compaction moves it further down.
         levels.push(deepest?);
         levels.extend(rest);
         Some(levels)

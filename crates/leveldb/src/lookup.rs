@@ -225,7 +225,7 @@ impl Snapshot {
             }
             pending.truncate(kept);
             if let Some(before) = probe {
-                // That was the only group: its faults count for the next batch.
+                // There was only one group, so its faults count for the next batch.
                 self.note_faults(before);
             }
         }
@@ -365,7 +365,7 @@ impl<'a> RunWalk<'a> {
         if files.get(self.file).is_some_and(|file| file.ends_before(key, prefix)) {
             self.file = self.run.find_file(key, self.file + 1);
         } else if self.file > 0 && files.get(self.file - 1).is_some_and(|file| !file.ends_before(key, prefix)) {
-            // The keys fall: restart from the beginning.
+            // Keys are not in ascending order: restart from the beginning.
             self.file = self.run.find_file(key, 0);
         }
         match files.get(self.file).filter(|file| !file.begins_behind(key, prefix)) {
@@ -404,7 +404,7 @@ impl Iter {
     /// A table that cannot be read or is damaged; the iteration is over then.
     pub fn next_record(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         while !self.is_done {
-            // Over until the step has succeeded.
+            // The iteration counts as over until this step has succeeded.
             self.is_done = true;
             let Some(cursor) = self.merged.advance()? else {
                 break;

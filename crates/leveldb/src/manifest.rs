@@ -92,7 +92,7 @@ fn write_new(shared: &Shared, number: u64, state: &Edit) -> DiskResult<Appender>
     put_record(&mut record, 0, &state.encode());
     file.write_all(&record)?;
     file.sync()?;
-    // The name must be durable before CURRENT refers to it, in whatever order the system writes.
+    // The name must be durable before CURRENT refers to it, because the system may write in any order.
     shared.disk.sync_dir(&shared.dir)?;
     Ok(file)
 }
@@ -113,7 +113,7 @@ fn set_current(shared: &Shared, number: u64) -> DiskResult<()> {
     shared.disk.sync_dir(&shared.dir)
 }
 
-/// Removes all other manifests, and temporary files of CURRENT. Files that cannot be removed are removed another time.
+/// Removes all other manifests, and temporary files of CURRENT. Files that cannot be removed now are removed later.
 fn remove_others(shared: &Shared, number: u64) {
     let Ok(entries) = shared.disk.list(&shared.dir) else {
         return;

@@ -91,7 +91,7 @@ fn tables(shared: &Arc<Shared>, entries: &[DirEntry], state: &VersionState) -> R
     let mut names = BTreeMap::new();
     for entry in entries {
         if let Some(Name::Table(number)) = Name::parse(&entry.name) {
-            // Of two names LevelDB opens the .ldb, which comes first.
+            // If both names exist, LevelDB opens the .ldb file, so it is tried first.
             names.entry(number).or_insert_with(|| shared.dir.join(&entry.name));
         }
     }

@@ -34,8 +34,8 @@ pub(crate) struct Shared {
     pub(crate) kernels: Kernels,
 }
 
-/// The most tables whose files are kept open: a third of a program's usual limit of file descriptors, and as many as 12
-/// GB of coins take. The other tables are read through their maps.
+/// Maximum number of tables whose files are kept open: a third of a program's usual limit of file descriptors, and
+/// enough for 12 GB of coins. The other tables are read through their maps.
 const OPEN_FILES_MAX: u64 = 384;
 
 impl Shared {

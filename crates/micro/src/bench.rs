@@ -13,7 +13,8 @@ use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Number of epochs of a table with short works, and of one with long works. Odd, so that there is a middle one.
+/// Number of epochs of a table with short works, and of one with long works. It is odd, so that there is a middle
+/// epoch.
 const EPOCHS: usize = 41;
 const EPOCHS_MIN: usize = 11;
 /// An epoch repeats its work until it takes this long.
@@ -22,7 +23,7 @@ const EPOCH: Duration = Duration::from_millis(2);
 const TABLE: Duration = Duration::from_secs(4);
 const EPOCHS_QUICK: usize = 1;
 
-/// Does its work this many times.
+/// Does its work the given number of times.
 type Work<'a> = Box<dyn FnMut(u64) -> Result<(), Error> + 'a>;
 
 /// Collects rows.
@@ -60,7 +61,7 @@ struct Way<'a> {
     work: Work<'a>,
     /// Calls of an epoch.
     calls: u64,
-    /// Seconds a call, of each epoch.
+    /// Seconds for each call, by epoch.
     seconds: Vec<f64>,
 }
 
@@ -74,7 +75,7 @@ impl<'p> Bench<'p> {
         Bench { quick, min_time: None, counters: None, wanted, done: 0, total, progress, rows: Vec::new() }
     }
 
-    /// Every table from now on takes at least this long.
+    /// From now on every table takes at least this long.
     pub(crate) fn at_least(&mut self, time: Option<Duration>) {
         self.min_time = time;
     }
@@ -93,7 +94,7 @@ impl<'p> Bench<'p> {
         (self.wanted)(name)
     }
 
-    /// `quick` or `full`, as the run is.
+    /// `quick` or `full`: the kind of the run.
     pub(crate) fn size(&self, quick: usize, full: usize) -> usize {
         if self.quick { quick } else { full }
     }
@@ -113,7 +114,7 @@ impl<'p> Bench<'p> {
         Some(Table { name, unit, units: units as f64, plain: None, clock: ClockId::ThreadCPUTime, ways: Vec::new() })
     }
 
-    /// Times the ways of a table and keeps its rows.
+    /// Times the variants of a table, and keeps its rows.
     pub(crate) fn run<R>(&mut self, mut table: Table<'_, R>) -> Result<(), Error> {
         let round: Duration = table.ways.iter_mut().try_fold(Duration::ZERO, |sum, way| {
             let epoch = if self.quick { Duration::ZERO } else { EPOCH };
@@ -237,7 +238,7 @@ impl Way<'_> {
     /// Finds how many calls an epoch takes, and warms up; returns how long such an epoch is.
     fn choose_calls(&mut self, epoch: Duration) -> Result<Duration, Error> {
         if let Some(&seconds) = self.seconds.first() {
-            return Ok(Duration::from_secs_f64(seconds)); // It is as warm as it gets.
+            return Ok(Duration::from_secs_f64(seconds)); // Further calls would not warm it up more.
         }
         loop {
             let start = Instant::now();

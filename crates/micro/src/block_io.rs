@@ -71,7 +71,7 @@ impl Directory<'_> {
         self.write_by(|bytes| block.write(bytes, true).expect("memory takes everything"))
     }
 
-    /// As a user of the `bitcoin` crate would.
+    /// Like a user of the `bitcoin` crate.
     fn write_library(&self, block: &bitcoin::Block) -> Result<(), Error> {
         self.write_by(|bytes| library::write(block, bytes))
     }
@@ -84,7 +84,7 @@ impl Directory<'_> {
         self.open_to_write()?.write_all(&bytes).map_err(Error::io("write", &self.file()))
     }
 
-    /// As ffwd: the received bytes, copied and XORed in the writer's buffer, one write.
+    /// Like ffwd: the received bytes, copied and XORed in the writer's buffer, with one write.
     pub(crate) fn write_shipped(&self) -> Result<(), Error> {
         let mut infos = FileInfos::new(Vec::new());
         let network = self.sample.network();

@@ -20,7 +20,7 @@ const MIXED: &str = "ConnectBlock: block 866342, ECDSA and Schnorr";
 const TAPROOT: &str = "scripts of block 866342: taproot";
 const WITNESS_V0: &str = "scripts of block 866342: all but taproot";
 const TRANSACTION: &str = "transaction: parsed, hashed, checked";
-/// After genesis: no lock of these blocks is in the future.
+/// A median time after which no lock of these blocks is in the future.
 const MEDIAN_TIME: u32 = 1_231_006_505;
 const ONE_BY_ONE: &str = "libsecp256k1, one signature at a time";
 const BATCH: &str = "signatures in batches, in lanes where there are";
@@ -58,7 +58,7 @@ impl Work {
         Ok(Work { sample, spent: None })
     }
 
-    /// Amount and script of each coin, in the order of the inputs; for a made block the same small coin for each.
+    /// Amount and script of each coin, in the order of the inputs; for a generated block the same small coin for each.
     fn coins(&self, tables: &Tables) -> Result<Vec<SpentOutput<'_>>, Error> {
         let Some(spent) = &self.spent else {
             let inputs = tables.block(&self.sample.bytes).input_count() - 1;
@@ -154,7 +154,7 @@ fn rules(sample: &Sample, tables: &Tables, coins: &[SpentOutput<'_>], height: He
     Ok(totals)
 }
 
-/// Every transaction but the coinbase, with the coins that it spends.
+/// Every transaction except the coinbase, with the coins that it spends.
 fn spending<'a>(sample: &'a Sample, tables: &'a Tables, coins: &'a [SpentOutput<'a>]) -> Vec<Precomputed<'a>> {
     let mut rest = coins;
     let transactions = tables.block(&sample.bytes).transactions().skip(1);
@@ -208,7 +208,7 @@ fn in_batches(
     Ok(verified)
 }
 
-/// Each transaction of a block by itself: what a mempool or a decoder does.
+/// Each transaction of a block separately, like a mempool or a decoder.
 fn single(bench: &mut Bench<'_>, sample: &Sample) -> Result<(), Error> {
     let tables = sample.tables()?;
     let block = tables.block(&sample.bytes);

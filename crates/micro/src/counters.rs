@@ -8,11 +8,11 @@ use perf_event::{Builder, Counter, Group};
 use serde::Serialize;
 use std::io;
 
-/// In the order of [`Counts`].
+/// The events, in the order of [`Counts`].
 const EVENTS: [Hardware; 4] =
     [Hardware::INSTRUCTIONS, Hardware::CPU_CYCLES, Hardware::BRANCH_INSTRUCTIONS, Hardware::BRANCH_MISSES];
 
-/// Counted for an operation of a way.
+/// Counts for one operation of a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Counts {
     /// Instructions; unlike times, they do not vary between runs.
@@ -26,7 +26,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// From the sums over `operations`.
+    /// Computes them from the sums over `operations` operations.
     fn each(sums: [u64; EVENTS.len()], operations: f64) -> Counts {
         let [instructions, cycles, branches, branch_misses] = sums.map(|sum| sum as f64 / operations);
         Counts { instructions, cycles, branches, branch_misses }

@@ -1,4 +1,4 @@
-//! Experiment: no two inputs of a transaction may spend the same coin, and none may spend none.
+//! Experiment: no two inputs of a transaction may spend the same coin, and no input may have a null outpoint.
 
 use crate::bench::Bench;
 use crate::input::{Inputs, Rng};
@@ -14,10 +14,10 @@ const BLOCK: &str = "duplicate inputs: every transaction of a full block";
 const ONE: &str = "duplicate inputs: one input";
 const TWO: &str = "duplicate inputs: two inputs";
 const NULL: &str = "null prevouts: a full block";
-/// As many as a block has room for: 41 bytes each, without witness.
+/// Number of inputs that fit in a block: 41 bytes each, without witness.
 const INPUTS_MAX: usize = 24_386;
 
-/// 36 bytes of a prevout that names no coin.
+/// The 36 bytes of a null prevout.
 const NULL_PREVOUT: [u8; 36] = {
     let mut bytes = [0; 36];
     let mut at = 32;
@@ -57,7 +57,7 @@ fn sorted_has(tx: &Transaction<'_>) -> bool {
 
 fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
     for (name, count) in [(MANY, bench.size(100, INPUTS_MAX)), (ONE, 1), (TWO, 2)] {
-        // With a duplicate and without: both verdicts are compared, the common one is timed.
+        // Inputs with and without a duplicate: both verdicts are compared, and the usual case is timed.
         let good = transaction(count, None);
         let bad = transaction(count.max(2), Some(0));
         let mut tables = [Tables::new(), Tables::new()];
@@ -100,7 +100,8 @@ fn parsed<'a>(tables: &'a mut Tables, bytes: &'a [u8]) -> Result<Transaction<'a>
     tables.parse_transaction(bytes).map_err(|why| Error::Broken(format!("a made transaction: {why}")))
 }
 
-/// `count` inputs of different coins, the last one that of input `again`, if any; one output.
+/// A transaction with one output and `count` inputs of different coins; the last input repeats input `again`, if that
+/// is given.
 fn transaction(count: usize, again: Option<usize>) -> Vec<u8> {
     let mut rng = Rng(8);
     let mut prevouts: Vec<Vec<u8>> = (0..count).map(|_| [rng.bytes(32), vec![1, 0, 0, 0]].concat()).collect();

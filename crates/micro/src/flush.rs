@@ -1,13 +1,13 @@
 //! Experiment: the batch size of a commit, by size of the generation and order of its coins.
 //!
-//! The plain variant is a hash table's: unordered coins, in batches that are sorted separately. Every batch becomes a
-//! run of tables; runs with overlapping keys have to be compacted. ffwd commits a generation as one batch, whatever
-//! its size. All variants borrow the same coins, sort them with the same code, and write with the same number of
-//! threads, a range of txids each; they only differ in the batch size. Bytes are the peak memory in addition to the
-//! coins: the order of the batch, and the buffers of the table writers.
+//! The plain variant writes coins in the order of a hash table, in batches that are sorted separately. Every batch
+//! becomes a run of tables; runs with overlapping keys have to be compacted. ffwd commits a generation as one batch,
+//! whatever its size. All variants borrow the same coins, sort them with the same code, and write with the same number
+//! of threads, a range of txids each; they only differ in the batch size. Bytes are the peak memory in addition to the
+//! coins: for sorting the batch, and for the buffers of the table writers.
 //!
-//! A commit is durable: its time includes the drive's. Batches of Core's, which copy what they hold, are measured in whole
-//! runs: `plans/batches.toml`.
+//! A commit is durable, so its time includes that of the drive. Core's batches, which copy their contents, are measured
+//! in whole runs: `plans/batches.toml`.
 
 use crate::bench::Bench;
 use crate::input::{self, Digest, Inputs, Mix, Rng};
@@ -21,7 +21,7 @@ use store::chainstate::CoinsCommit;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &TABLES, run };
 
-/// Each is one budget, in one order of the coins.
+/// Each table has one size of the generation, and one order of the coins.
 const TABLES: [&str; 5] = [
     "flush: 16 MiB of coins, unsorted",
     "flush: 16 MiB of coins, sorted",
@@ -42,10 +42,10 @@ const MIB: usize = 1024 * 1024;
 /// Overhead of a record in a batch of Core's, in bytes: two string headers. Batches are cut by this sum.
 const RECORD_BYTES: usize = 2 * size_of::<Vec<u8>>() + 2 * 16;
 const BEST_BLOCK: BlockHash = BlockHash::from_bytes([9; 32]);
-/// Ranges of txids with a table writer of their own.
+/// Number of txid ranges, each with its own table writer.
 const PARTS: u64 = 4;
 
-/// A record of the chainstate, plain.
+/// A record of the chainstate, not obfuscated.
 type Record = (Vec<u8>, Vec<u8>);
 
 struct Done {
@@ -199,7 +199,7 @@ fn write_part(commit: &CoinsCommit, batch: &[Record], number: u64) -> Result<usi
     Ok(held + order.capacity() * size_of::<(u64, u32)>())
 }
 
-/// Of all coins that the chainstate holds, in order.
+/// A digest of all coins in the chainstate, in order.
 fn digest(chainstate: &Chainstate) -> Result<Digest, Error> {
     let view = chainstate.view();
     let mut coins = view.coins()?;

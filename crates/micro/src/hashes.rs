@@ -56,7 +56,7 @@ fn root(bench: &mut Bench<'_>) -> Result<(), Error> {
     bench.run(table)
 }
 
-/// A merkle root by one kernel, and whether two hashes that are paired are equal: see `primitives::merkle::root`.
+/// A merkle root by one kernel, and whether a pair of equal hashes occurs: see `primitives::merkle::root`.
 pub(crate) fn root_by(lanes: Lanes, mut level: Vec<[u8; 32]>) -> (Hash256, bool) {
     let mut mutated = false;
     while level.len() > 1 {

@@ -1,6 +1,7 @@
 //! Experiment: a header's hash computed at every use, or once.
 //!
-//! Core asked for a block's hash hundreds of times while the block went through; here every header is asked ten times.
+//! Core needed the hash of a block hundreds of times while it processed the block; here the hash of every header is
+//! needed ten times.
 
 use crate::bench::Bench;
 use crate::input::{Inputs, Rng};

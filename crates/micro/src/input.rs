@@ -19,7 +19,7 @@ use store::blockfiles::BlockFiles;
 use store::{FilePos, Network};
 use tempfile::TempDir;
 
-/// Coins and blocks of the chain that the full block is taken from.
+/// Number of coins and blocks of the chain from which the full block is taken.
 const CHAIN_UTXOS: u64 = 40_000;
 const CHAIN_UTXOS_QUICK: u64 = 2_000;
 const CHAIN_BLOCKS: u32 = 2;
@@ -62,11 +62,11 @@ impl Rng {
     }
 }
 
-/// A block and the chain that it is of.
+/// A block and its chain.
 pub(crate) struct Sample {
     pub(crate) bytes: Vec<u8>,
     pub(crate) params: Params,
-    /// A note for rows: empty, or that another block is used.
+    /// A note for rows: empty, or the information that another block is used.
     pub(crate) note: &'static str,
 }
 
@@ -80,7 +80,7 @@ impl Sample {
         format!("{way}{}", self.note)
     }
 
-    /// Tables that are filled from it.
+    /// Tables that are filled from the block.
     pub(crate) fn tables(&self) -> Result<Tables, Error> {
         let mut tables = Tables::new();
         tables.parse_block(&self.bytes).map_err(|why| Error::Broken(format!("the sample block: {why}")))?;
@@ -176,13 +176,13 @@ impl Inputs {
 
 fn kept<T>(cell: &OnceCell<T>, make: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
     if cell.get().is_none() {
-        // Nothing sets it while it is made.
+        // No other code sets it while it is created.
         let _ = cell.set(make()?);
     }
     Ok(cell.get().expect("it was just set"))
 }
 
-/// The real disk, as the store wants it.
+/// The real disk, in the form that the store needs.
 pub(crate) fn disk() -> Arc<dyn Disk> {
     Arc::new(RealDisk)
 }
@@ -202,7 +202,7 @@ pub(crate) enum Mix {
 }
 
 impl Mix {
-    /// A script, as often as coins of the same profile of `lab chain` have it.
+    /// A random script, with the distribution of the same profile of `lab chain`.
     pub(crate) fn script(self, rng: &mut Rng) -> Vec<u8> {
         let profile = match self {
             Mix::Before2017 => Profile::Mainnet2016,
@@ -227,13 +227,13 @@ impl Mix {
     }
 }
 
-/// A coin as Core stores it, and its name.
+/// A coin in Core's stored form, and its outpoint.
 pub(crate) struct StoredCoin {
     pub(crate) outpoint: OutPoint,
     pub(crate) coin: Vec<u8>,
 }
 
-/// `count` coins, in no order; one to three of each transaction.
+/// `count` coins in random order; one to three of each transaction.
 pub(crate) fn coins(count: usize, mix: Mix, seed: u64) -> Vec<StoredCoin> {
     let mut rng = Rng(seed);
     let mut coins = Vec::with_capacity(count);
@@ -251,7 +251,7 @@ pub(crate) fn coins(count: usize, mix: Mix, seed: u64) -> Vec<StoredCoin> {
     coins
 }
 
-/// A hash of bytes that is good enough to compare results, and not what any experiment is about.
+/// A hash of bytes for comparing results, which no experiment measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Digest(u64);
 

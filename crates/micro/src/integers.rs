@@ -1,6 +1,6 @@
 //! Experiment: Core's two variable-length integers, read and written.
 //!
-//! Most are of one byte: lengths of scripts, counts of inputs and outputs, numbers of outputs.
+//! Most have one byte: lengths of scripts, counts of inputs and outputs, numbers of outputs.
 
 use crate::bench::Bench;
 use crate::input::{Inputs, Rng};
@@ -82,7 +82,7 @@ fn read_compact(bench: &mut Bench<'_>, name: &'static str, values: &[u64]) -> Re
     bench.run(table)
 }
 
-/// Each byte by itself through `Read`, as a stream gives them.
+/// Each byte separately through `Read`, as from a stream.
 #[inline(never)]
 fn compact_by_bytes(from: &mut &[u8]) -> u64 {
     let mut byte = || {
@@ -109,7 +109,7 @@ fn compact_early(from: &mut &[u8]) -> u64 {
     }
 }
 
-/// As Core's `[[likely]]` says it.
+/// With a hint like Core's `[[likely]]`.
 #[inline(never)]
 fn compact_cold(from: &mut &[u8]) -> u64 {
     match from.split_first() {
@@ -250,7 +250,7 @@ fn varint_early(from: &mut &[u8]) -> u64 {
     }
 }
 
-/// Finds the end in one look, then puts the digits together.
+/// Finds the end with one operation, then puts the digits together.
 #[inline(never)]
 fn varint_chunk(from: &mut &[u8]) -> u64 {
     let Some(chunk) = from.first_chunk::<8>() else { return varint_by_bytes(from) };
@@ -348,7 +348,7 @@ fn varint_size_by_writing(value: u64) -> usize {
     counter.0 as usize
 }
 
-/// As Core's `GetSizeOfVarInt`.
+/// Like Core's `GetSizeOfVarInt`.
 #[inline(never)]
 fn varint_size_by_digits(mut value: u64) -> usize {
     let mut bytes = 1;
@@ -359,7 +359,7 @@ fn varint_size_by_digits(mut value: u64) -> usize {
     bytes
 }
 
-/// Of numbers up to 33 bits, as a coin has.
+/// Numbers of up to 33 bits, as in a coin.
 #[inline]
 fn varint_size_by_bounds(value: u64) -> usize {
     const BOUNDS: [u64; 5] = [0x80, 0x4080, 0x20_4080, 0x1020_4080, 0x8_1020_4080];

@@ -11,8 +11,9 @@
 //!   `siphash`: inputs and baselines.
 //! - One module for each experiment of the list in `EXPERIMENTS`.
 //!
-//! Inputs come from seeds, and from block 413567 where test data is there. Scratch files go to a temporary directory.
-//! Absent on purpose: an allocator that counts. Bytes and allocations are counted by capacity, as glibc rounds them.
+//! Inputs come from seeds, and from block 413567 if the test data exists. Scratch files go to a temporary directory.
+//! Absent on purpose: an allocator that counts. Bytes and allocations are computed from capacities, with glibc's
+//! rounding.
 
 mod bench;
 mod block;
@@ -101,7 +102,7 @@ pub enum Error {
     },
     /// A scratch data directory.
     Store(store::Fault),
-    /// The chain to take a block from.
+    /// The chain from which a block is taken.
     Chain(demo::chain::Error),
     /// A variant did not do its work at all.
     Broken(String),
@@ -151,14 +152,14 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// One idea: its tables, and what runs them.
+/// One optimization: its tables, and the function that runs them.
 struct Experiment {
     /// Each table's name.
     tables: &'static [&'static str],
     run: fn(&mut Bench<'_>, &Inputs) -> Result<(), Error>,
 }
 
-/// In the order of the list that they were asked for in.
+/// The experiments, in the order of docs/experiments.md.
 const EXPERIMENTS: [Experiment; 20] = [
     block_io::EXPERIMENT,
     undo::EXPERIMENT,

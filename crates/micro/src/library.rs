@@ -1,7 +1,6 @@
 //! Blocks as objects of the `bitcoin` crate: the cost of using the existing library.
 //!
-//! Absent on purpose: anything that the library does not do for a block. Checks that it lacks are written here with
-//! its objects and its functions.
+//! Checks that the library lacks are written here with its objects and functions.
 
 use super::Error;
 use bitcoin::consensus::encode::{Encodable, deserialize, serialize};
@@ -29,7 +28,7 @@ pub(crate) fn ids(block: &Block) -> Vec<primitives::Txid> {
     block.txdata.iter().map(|tx| primitives::Txid::from_bytes(tx.compute_txid().to_byte_array())).collect()
 }
 
-/// The id of one transaction by itself.
+/// The id of a single transaction.
 pub(crate) fn transaction_id(bytes: &[u8]) -> Result<primitives::Txid, Error> {
     let tx: Transaction = deserialize(bytes).map_err(|why| Error::Broken(format!("the bitcoin crate: {why}")))?;
     Ok(primitives::Txid::from_bytes(tx.compute_txid().to_byte_array()))

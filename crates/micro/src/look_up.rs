@@ -13,7 +13,7 @@ use store::chainstate::CoinsView;
 pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[NAME], run };
 
 const NAME: &str = "prevout look-up: 7,000 of a chainstate of 500,000";
-/// Commits that the coins came in: as many runs of tables as a chainstate may have in level 0, and one below.
+/// Number of commits for the coins: as many runs of tables as a chainstate may have in level 0, and one below.
 const RUNS: usize = 3;
 
 fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
@@ -26,7 +26,7 @@ fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
     let dir = inputs.directory("look-up")?.join("chainstate");
     let chainstate = filled(&dir, &mut records)?;
     let mut rng = Rng(18);
-    // One of a hundred is not there.
+    // One of a hundred coins does not exist.
     let wanted: Vec<OutPoint> = (0..wanted_count)
         .map(|at| match at % 100 {
             0 => OutPoint { txid: rng.txid(), vout: 0 },
@@ -79,7 +79,7 @@ fn one_by_one(view: &CoinsView, wanted: &[OutPoint]) -> Result<Answers, Error> {
     wanted.iter().map(|name| Ok(view.get(name)?.map(|coin| Digest::of(&coin)))).collect()
 }
 
-/// Keys in order, and the place in `wanted` of each.
+/// Keys in order, each with its index in `wanted`.
 fn sorted(wanted: &[OutPoint]) -> (Vec<CoinKey>, Vec<usize>) {
     let mut keys: Vec<(CoinKey, usize)> = wanted.iter().map(CoinKey::new).zip(0..).collect();
     keys.sort_unstable();

@@ -1,9 +1,9 @@
 //! Experiment: process a block from a peer into a verified body.
 //!
-//! Core checks the checksum of the message, then the merkle root. The roots prove more about a block than the
-//! checksum: ffwd skips the checksum of a block, and only checks it if the block is damaged. A v2 packet is also
-//! sealed each time, because it is opened in place: its row has both. In the other direction, a block is served from
-//! its file.
+//! Core checks the checksum of the message, then the merkle root. The roots prove more about a block than the checksum:
+//! ffwd skips the checksum of a block, and only checks it if the block is damaged. A v2 packet is also encrypted each
+//! time, because it is decrypted in place: its row includes both. In the other direction, a block is served from its
+//! file.
 
 use crate::bench::Bench;
 use crate::input::{Digest, Inputs, Sample};
@@ -53,7 +53,7 @@ fn receive(bench: &mut Bench<'_>, sample: &Sample) -> Result<(), Error> {
     bench.run(table)
 }
 
-/// What is used again from block to block.
+/// Memory that is reused from block to block.
 struct Body {
     tables: Tables,
     scratch: Scratch,
@@ -64,7 +64,7 @@ impl Body {
         Body { tables: Tables::new(), scratch: Scratch::default() }
     }
 
-    /// Takes `message` from a peer, and checks that the block in it is whole; returns what it is.
+    /// Receives `message` from a peer, and checks that the block in it is undamaged; returns a digest of the block.
     fn received(
         &mut self,
         sample: &Sample,
@@ -108,7 +108,7 @@ impl Body {
     }
 }
 
-/// The height that the coinbase names. Source: BIP-0034.
+/// The height in the coinbase. Source: BIP-0034.
 fn height_of(block: &primitives::Block<'_>) -> Result<Height, Error> {
     let script = block.transaction(0).inputs().next().map(|input| input.script_sig().to_vec()).unwrap_or_default();
     let (&count, rest) = script.split_first().unwrap_or((&0, &[]));
@@ -120,7 +120,7 @@ fn height_of(block: &primitives::Block<'_>) -> Result<Height, Error> {
     Ok(Height::new(height))
 }
 
-/// Two ends of a v2 connection whose handshake is over.
+/// The two ends of a v2 connection after its handshake.
 fn paired(magic: [u8; 4]) -> Result<(Transport, Transport), Error> {
     let broken = |why: &dyn std::fmt::Display| Error::Broken(format!("the v2 handshake fails: {why}"));
     let mut left = Rng::Seeded(1);
@@ -155,7 +155,7 @@ fn drained(transport: &mut Transport) -> Vec<u8> {
     bytes
 }
 
-/// From an obfuscated block file to the bytes that go to a socket, the message's header before them.
+/// Reads from an obfuscated block file, and makes the bytes for a socket, preceded by the message's header.
 fn serve(bench: &mut Bench<'_>, sample: &Sample, inputs: &Inputs) -> Result<(), Error> {
     let path = inputs.directory("served")?.join("blk00000.dat");
     let Some(mut table) = bench.table(SERVE, "block", 1) else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! Experiment: XOR with the eight bytes of a key: a block of 1 MB from the file's start and from an odd place, and coins.
+//! Experiment: XOR with the eight bytes of a key: a block of 1 MB at the start of the file and at an odd offset, and
+//! coins.
 
 use crate::bench::Bench;
 use crate::input::{Digest, Inputs, Rng};
@@ -24,7 +25,7 @@ fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
     one(bench, COINS, &data[..bench.size(4_008, 40_008)], 0, COIN_BYTES, 0)
 }
 
-/// XORs `data` from byte `start` on, in pieces, each as if it were at `offset` of its file.
+/// XORs `data` from byte `start` on in pieces, each as if it were at `offset` of its file.
 fn one(
     bench: &mut Bench<'_>,
     name_of_table: &'static str,
@@ -40,7 +41,7 @@ fn one(
             Some(kernel) => xor_with(kernel, part, KEY, offset),
             None => Kernels::AUTO.xor(part, KEY, offset),
         };
-        // Space for an address that is a multiple of 64, whatever the allocator returns.
+        // Additional space, so that an address that is a multiple of 64 exists for any result of the allocator.
         let mut room = vec![0; data.len() + 64];
         let from = room.as_ptr().align_offset(64);
         room[from..from + data.len()].copy_from_slice(data);

@@ -20,7 +20,7 @@ const FIND: &str = "outpoint hash: looking up among 400,000 coins";
 const KEY: [u64; 2] = [0x1234_5678_9abc_def0, 0x0fed_cba9_8765_4321];
 const SECRET: HashKey =
     HashKey([0x1234_5678_9abc_def0, 0x0fed_cba9_8765_4321, 0x55aa_1177_3399_bbdd, 0x7171_4242_9393_c5c5]);
-/// Look-ups that are asked for together.
+/// Number of look-ups that are prefetched together.
 const GROUP: usize = 32;
 
 fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
@@ -128,7 +128,7 @@ enum Sip {
     Ours,
 }
 
-/// Takes an outpoint as its derived `Hash` hands it over: a length, 32 bytes, a number.
+/// Receives an outpoint in the form of its derived `Hash`: a length, 32 bytes, a number.
 struct SipOf {
     sip: Sip,
     txid: [u8; 32],

@@ -1,7 +1,7 @@
 //! Blocks as in a typical library: every transaction, input, output and script is an object, read and written field by
 //! field through `Read` and `Write`. The baseline for ffwd's tables of offsets.
 //!
-//! Absent on purpose: optimization. It is not slowed down either.
+//! Absent on purpose: optimization. It is not artificially slow either.
 
 use kernels::sha256::Sha256;
 use primitives::encode::{COMPACT_SIZE_MAX, compact_size_bytes};
@@ -45,7 +45,7 @@ pub(crate) struct Output {
     pub(crate) script: Vec<u8>,
 }
 
-/// XORs what passes through, as Core's files do, field by field.
+/// XORs the bytes that pass through it field by field, like Core's files.
 pub(crate) struct Obfuscating<T> {
     pub(crate) inner: T,
     pub(crate) key: [u8; 8],
@@ -263,7 +263,7 @@ impl Transaction {
         to.write_all(&self.lock_time.to_le_bytes())
     }
 
-    /// The id, as Core computes it when it has read a transaction: fields into a hasher.
+    /// The id, computed like Core does after reading a transaction: field by field into a hasher.
     pub(crate) fn txid(&self) -> Txid {
         let mut hasher = Hasher::new();
         self.write(&mut hasher, false).expect("hashing cannot fail");

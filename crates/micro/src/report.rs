@@ -10,7 +10,7 @@ use std::fmt::{self, Write as _};
 pub struct Row {
     /// The table.
     pub experiment: String,
-    /// The variant. The first of a table is the plain one.
+    /// The variant. The first variant of a table is the plain one.
     pub variant: String,
     /// Whether this is the variant that ffwd ships.
     pub shipped: bool,
@@ -78,7 +78,7 @@ pub struct Report {
     pub experiments: Vec<Row>,
     /// Whether inputs were small and epochs few: the times are then meaningless.
     pub quick: bool,
-    /// Why there are no counters; absent if there are.
+    /// Why there are no counters; absent if there are counters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_counters: Option<String>,
     /// Total time in seconds.
@@ -202,7 +202,7 @@ impl Row {
                     [counts.instructions, counts.cycles, counts.branches].map(grouped);
                 format!(" {instructions:>12} | {cycles:>12} | {per_cycle:>6.2} | {branches:>12} | {missed:>5.1}% |")
             });
-            // A variant that waits for a drive or other threads.
+            // The variant waits for a drive or other threads.
             out.push_str(&columns.unwrap_or_else(|| format!(" {0:>12} | {0:>12} | {0:>6} | {0:>12} | {0:>6} |", "-")));
         }
         if has_memory {

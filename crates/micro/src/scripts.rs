@@ -1,8 +1,8 @@
-//! Experiment: where to store the script of a coin: on the heap, inline in the coin, or packed with all of it.
+//! Experiment: where to store the script of a coin: on the heap, inline in the coin, or packed with the whole coin.
 //!
-//! A row builds a map of coins by outpoint and finds each once. Bytes are those of the whole map, divided by the
-//! number of coins: the table's own array, and heap blocks as glibc rounds them (8 bytes more, to a multiple of 16, at
-//! least 32).
+//! Each row builds a map of coins by outpoint, and looks up each coin once. Bytes are those of the whole map, divided
+//! by the number of coins: the array of the table, and heap blocks with glibc's rounding (8 bytes more, to a multiple
+//! of 16, at least 32).
 
 use crate::bench::Bench;
 use crate::input::{self, Digest, Inputs, Mix, StoredCoin};
@@ -15,7 +15,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[OLD, NEW], run 
 
 const OLD: &str = "scripts in the coin: mostly P2PKH, as before 2017";
 const NEW: &str = "scripts in the coin: mostly P2WPKH and P2TR, as in 2025";
-/// The smallest chunk of records of a shard: none holds fewer bytes, so their number is bounded.
+/// The smallest chunk of records of a shard, so that the number of chunks is bounded.
 const CHUNK_BYTES: usize = 8 * 1024;
 const SECRET: HashKey = HashKey([1, 2, 3, 4]);
 
@@ -50,7 +50,7 @@ impl Script for OnHeap {
     }
 }
 
-/// Inline up to `N` bytes.
+/// A script of up to `N` bytes is inline.
 enum Inline<const N: usize> {
     Here { len: u8, bytes: [u8; N] },
     Heap(Box<[u8]>),
@@ -115,7 +115,7 @@ fn by_map<'a, S: Script>(table: &mut crate::bench::Table<'a, Digest>, name: &str
     let map = fill::<S>(coins);
     let blocks: Vec<usize> = map.values().filter_map(|coin| coin.script.heap_bytes()).collect();
     let heap: usize = blocks.iter().map(|bytes| (bytes + 8).next_multiple_of(16).max(32)).sum();
-    // As hashbrown: a power of two of buckets, seven of eight of them usable, a control byte each.
+    // Like hashbrown: the number of buckets is a power of two, seven of eight are usable, and each has a control byte.
     let buckets = (map.capacity() * 8 / 7).next_power_of_two();
     let bytes = heap + buckets * (size_of::<(OutPoint, Coin<S>)>() + 1);
     let count = coins.len() as f64;

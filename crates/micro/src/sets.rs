@@ -1,7 +1,7 @@
 //! Experiment: filling an ordered map of coins and an ordered set of scripts.
 //!
-//! ffwd has neither: what must be in order is gathered and sorted once. Rust's maps take no hint where an item goes; what
-//! a hint is for, items that come in order, is the way between.
+//! ffwd has neither: items that must be in order are collected and sorted once. Rust's maps accept no hint for the
+//! position of an item. Instead, one variant inserts items in order, the case for which hints exist.
 
 use crate::bench::Bench;
 use crate::input::{self, Digest, Inputs, Mix, Rng, StoredCoin};
@@ -91,7 +91,7 @@ fn digest_set(scripts: impl IntoIterator<Item = Vec<u8>>) -> Digest {
     digest
 }
 
-/// What every way starts with: coins of its own.
+/// The start of every variant: its own copy of the coins.
 fn own(coins: &[StoredCoin]) -> Vec<(OutPoint, Vec<u8>)> {
     coins.iter().map(|coin| (coin.outpoint, coin.coin.clone())).collect()
 }

@@ -18,7 +18,7 @@ const ECDSA: &str = "signatures: ECDSA, 256 at once";
 const SCHNORR_64: &str = "signatures: Schnorr, 64 at once";
 const SCHNORR_256: &str = "signatures: Schnorr, 256 at once";
 const SCHNORR_1024: &str = "signatures: Schnorr, 1,024 at once";
-/// As many as a task of the pipeline has.
+/// The number of signatures in a task of the pipeline.
 const SCHNORR_4096: &str = "signatures: Schnorr, 4,096 at once";
 
 fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {

@@ -1,4 +1,5 @@
-//! SipHash, which hash tables of outpoints use elsewhere: of any bytes, and of an outpoint with the key mixed in ahead.
+//! SipHash, which other programs use for hash tables of outpoints: for any bytes, and for an outpoint with the key
+//! mixed in beforehand.
 //!
 //! Source: Aumasson, Bernstein, "SipHash: a fast short-input PRF", 2012. Numbers of rounds are parameters: C in each
 //! word, D at the end.
@@ -60,7 +61,7 @@ pub(crate) fn general<const C: usize, const D: usize>(key: [u64; 2], bytes: &[u8
     state.finish::<D>()
 }
 
-/// Of an outpoint: 36 bytes, nothing to be counted.
+/// The hash of an outpoint: always 36 bytes, so there is nothing to count.
 #[derive(Clone, Copy)]
 pub(crate) struct Presalted<const C: usize, const D: usize>(SipState);
 

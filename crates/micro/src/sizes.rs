@@ -1,4 +1,4 @@
-//! Experiment: how large a block is serialized, and serializing it.
+//! Experiment: the serialized size of a block, and its serialization.
 
 use crate::bench::Bench;
 use crate::block_io::parsed;
@@ -13,7 +13,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[WEIGHT, WRITE],
 
 const WEIGHT: &str = "size computing: weight of a block";
 const WRITE: &str = "serialization: a block to memory";
-/// Pieces that a block is written in by one of the ways.
+/// Size of the pieces in which one of the variants writes a block.
 const CHUNK_BYTES: usize = 4096;
 
 fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {

@@ -1,6 +1,6 @@
 //! Experiment: fields of a fixed size, read from a stream or from a slice.
 //!
-//! Hashes, keys and headers are read as eight fields of 32 bytes, behind the interface that reads files and messages alike.
+//! Eight fields of 32 bytes, such as hashes and keys, are read through the same interface as files and messages.
 
 use crate::bench::Bench;
 use crate::input::{Digest, Inputs, Rng};
@@ -15,7 +15,7 @@ const SKIP: &str = "stream: seven of eight fields skipped";
 const FIELD_BYTES: usize = 32;
 const FIELDS: usize = 8;
 const RECORD_BYTES: usize = FIELD_BYTES * FIELDS;
-/// What C's streams buffer.
+/// Buffer size of C's streams.
 const STREAM_BYTES: usize = 4096;
 
 fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
@@ -25,7 +25,7 @@ fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
     one(bench, SKIP, &bytes, 1)
 }
 
-/// Of each record of `bytes` the first `wanted` fields are read, the others skipped.
+/// Of each record of `bytes` bytes, the first `wanted` fields are read, and the others skipped.
 fn one(bench: &mut Bench<'_>, name: &'static str, bytes: &[u8], wanted: usize) -> Result<(), Error> {
     let count = bytes.len() / RECORD_BYTES;
     let Some(mut table) = bench.table(name, "record", count) else { return Ok(()) };

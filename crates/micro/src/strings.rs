@@ -21,7 +21,7 @@ const OVERSIZED: &str = "byte strings: 32 MiB said, 100 bytes there";
 const WRITE: &str = "byte strings: writing, 107 bytes";
 /// Size of a P2PKH input's script: two pushes, a signature and a key.
 const INPUT_SCRIPT_BYTES: usize = 107;
-/// Pieces of the way that reads in pieces.
+/// Size of the pieces in the variant that reads in pieces.
 const PIECE_BYTES: usize = 4096;
 
 fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
@@ -44,7 +44,7 @@ fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
     write(bench, &mut rng)
 }
 
-/// Strings behind one another, each with its length before it.
+/// Consecutive strings, each preceded by its length.
 fn write(bench: &mut Bench<'_>, rng: &mut Rng) -> Result<(), Error> {
     let count = bench.size(100, 10_000);
     let strings: Vec<Vec<u8>> = (0..count).map(|_| rng.bytes(INPUT_SCRIPT_BYTES)).collect();

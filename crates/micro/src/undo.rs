@@ -25,11 +25,11 @@ const READ: &str = "undo I/O: read";
 const PREV: BlockHash = BlockHash::from_bytes([7; 32]);
 const HEADER_BYTES: u32 = 8;
 
-/// A spent coin as an object, script and all.
+/// A spent coin as an object, including its script.
 struct Spent {
     code: u32,
     value: u64,
-    /// As stored: the kind, which for other kinds says the length, and the payload.
+    /// The stored form of the script: its kind, which for uncompressed scripts encodes the length, and the payload.
     kind: u64,
     payload: Vec<u8>,
 }
@@ -132,7 +132,7 @@ fn read_all(from: &mut impl Read) -> io::Result<Vec<Vec<Spent>>> {
     (0..count).map(|_| (0..owned::read_compact_size(from)?).map(|_| Spent::read(from)).collect()).collect()
 }
 
-/// Hands on what it reads to a hasher, too.
+/// Also passes the bytes that it reads to a hasher.
 struct Hashing<R> {
     inner: R,
     hasher: Hasher,

@@ -1,4 +1,4 @@
-//! Experiment: zero buffers when they are freed, as allocators for secrets do.
+//! Experiment: zero buffers when they are freed, like allocators for secrets.
 //!
 //! Nothing in a block chain is secret, so ffwd frees memory without zeroing. Core zeroed the scripts and messages that
 //! its network code read.
@@ -18,14 +18,14 @@ fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
     let bytes = Rng(13).bytes(bench.size(100_000, 32 * 1024 * 1024));
     one(bench, SCRIPT, &bytes[..1_000], 1_000)?;
     one(bench, MESSAGE, &bytes[..bytes.len().min(1_500_000)], 1_500_000)?;
-    // A flush frees what it holds piece by piece.
+    // A flush frees its memory in pieces.
     one(bench, FLUSH, &bytes, 64 * 1024)
 }
 
 /// The treatment of a buffer before it is freed.
 type Free = fn(&mut Vec<u8>);
 
-/// Takes `bytes` in pieces, each in a buffer of its own, and frees it.
+/// Allocates `bytes` bytes in pieces, each in its own buffer, and frees them.
 fn one(bench: &mut Bench<'_>, name: &'static str, bytes: &[u8], piece: usize) -> Result<(), Error> {
     let Some(mut table) = bench.table(name, "byte", bytes.len()) else { return Ok(()) };
     let ways: [(&str, Free); 4] = [

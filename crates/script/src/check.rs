@@ -88,7 +88,7 @@ impl Check {
 }
 
 impl Check {
-    /// Sets the hash that was computed later than the rest: the one that a signature signs, or a tweak.
+    /// Sets the hash that was computed later than the rest: the hash that a signature signs, or a tweak.
     pub(crate) fn set_hash(&mut self, hash: [u8; 32]) {
         match self {
             Check::Ecdsa { sighash, .. } | Check::Schnorr { sighash, .. } => *sighash = hash,
@@ -120,7 +120,7 @@ fn tweak_holds(output: &[u8; 32], odd: bool, internal: &[u8; 32], tweak: &[u8; 3
 /// Makes the check of a signature and a key, see [`Pairs::pair`].
 pub type PairCheck<'p> = dyn FnMut(usize, usize, Option<&mut Longs>) -> Option<Check> + 'p;
 
-/// The pairs that a CHECKMULTISIG may need: signature `i` and key `j`, both counted from the top of the stack.
+/// The pairs of signature `i` and key `j` that a CHECKMULTISIG may need, both counted from the top of the stack.
 /// Signatures match keys in order, so only pairs with `i <= j <= i + keys - signatures` count.
 pub struct Pairs<'p> {
     /// The number of signatures that must match, at least 1.
@@ -153,7 +153,7 @@ pub trait Checker {
         self.holds(commitment.check())
     }
 
-    /// The long messages of the input that runs, if they are kept.
+    /// The long messages of the current input, if they are kept.
     fn longs(&mut self) -> Option<&mut Longs> {
         None
     }

@@ -34,7 +34,7 @@ pub struct Deferred {
     keeps_trees: bool,
 }
 
-/// The pairs of one CHECKMULTISIG: for each signature, the first one first, the keys that it may match, in order.
+/// The pairs of one CHECKMULTISIG: for each signature, in order, the keys that it may match, in order.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     first: usize,
@@ -128,7 +128,7 @@ impl Deferred {
         (self.keeps_longs, self.keeps_trees) = (false, false);
     }
 
-    /// Whether as much waits as memory or time allow.
+    /// Whether the waiting work has reached the limits of memory or time.
     fn is_full(&self) -> bool {
         self.checks.len() >= CHECKS_MAX
             || self.ahead.bytes() + self.longs.bytes() + self.trees.bytes() >= MESSAGE_BYTES_MAX
@@ -262,7 +262,7 @@ impl Checker for Deferred {
     }
 }
 
-/// Decides at once, like [`Immediate`], for an input that runs again: its long messages have been hashed.
+/// Decides immediately, like [`Immediate`], for an input that runs again: its long messages have been hashed already.
 struct Again<'l>(&'l mut Longs);
 
 impl Checker for Again<'_> {
@@ -325,7 +325,7 @@ fn verify_waiting<'t>(
         match run(deferred, tx, input, flags, scratch) {
             Ok(recorded) => waiting.push(Waiting { place, tx, input, recorded }),
             Err(why) => {
-                settle(&waiting, flags, batch, deferred, scratch)?; // An earlier one may still prove bad.
+                settle(&waiting, flags, batch, deferred, scratch)?; // An earlier input may still prove invalid.
                 return Err((place, why));
             }
         }

@@ -7,7 +7,7 @@ use crate::flags::Flags;
 
 /// Order of the curve's group, big endian. Source: SEC 2, secp256k1.
 const ORDER: [u8; 32] = primitives::hex::literal("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141");
-/// Half of it, rounded down: the greatest low S.
+/// Half of the order, rounded down: the greatest low S.
 const HALF_ORDER: [u8; 32] =
     primitives::hex::literal("7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0");
 

@@ -14,12 +14,12 @@ use kernels::secp256k1::{self, Claim, Y};
 use kernels::sha256::Pieces;
 use std::sync::LazyLock;
 
-/// The most claims proven at a time when each is proven separately: more of them save nothing.
+/// Maximum number of claims at a time if each is proven separately: more would save nothing.
 const CLAIMS_MAX: usize = 1024;
-/// The most claims proven by one sum. Up to this number the time for each falls with their number; beyond, their points
-/// leave the processor's caches.
+/// Maximum number of claims proven by one sum. Up to this number the time for each claim falls; beyond it, their points
+/// no longer fit in the processor's caches.
 const SUM_CLAIMS_MAX: usize = 4096;
-/// The most checks processed at a time, which keeps their lists small for every script.
+/// Maximum number of checks processed at a time, which keeps their lists small for every script.
 const CHECKS_MAX: usize = 16384;
 
 /// The secret from which the coefficients of sums are derived, and which no block can know. `None` if the system gives
@@ -96,8 +96,8 @@ impl Lanes {
         self.lanes.name()
     }
 
-    /// The fewest checks worth using the lanes: one pass of the ladder takes as long as two separate checks with
-    /// sixteen lanes, and as long as four with eight (and fewer).
+    /// Minimum number of checks for which the lanes are used: one pass of the ladder takes as long as two separate
+    /// checks with sixteen lanes, and as long as four with eight or fewer lanes.
     fn checks_min(self) -> usize {
         if self.lanes.width() >= 16 { 3 } else { 5 }
     }
@@ -159,7 +159,7 @@ impl Lanes {
     }
 }
 
-/// Claims that are proven separately. Those of one signature stay adjacent, as recorded.
+/// Claims that are proven separately. Claims of one signature stay adjacent, as recorded.
 struct Rest<'p> {
     lanes: secp256k1::Lanes,
     /// Their positions in `proven`.

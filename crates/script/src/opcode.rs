@@ -46,8 +46,8 @@ pub struct Instruction<'a> {
 /// The instructions of a script in sequence.
 ///
 /// The iterator ends at the end of the script, and at the first truncated instruction; [`Instructions::is_cut`]
-/// distinguishes the two. After a truncated instruction the offset is where Core's reader stops: after the opcode, and
-/// after the length if that is whole.
+/// distinguishes the two. After a truncated instruction the offset is the one at which Core's reader stops: after the
+/// opcode, and after the length if that is complete.
 ///
 /// Source: Bitcoin Core b88bffe, `GetScriptOp`.
 #[derive(Clone, Debug)]

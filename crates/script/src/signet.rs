@@ -1,8 +1,8 @@
 //! A signet block's solution: the coinbase contains a signature over the rest of the block. Source: BIP-0325.
 //!
-//! The solution is the first push, in the script of the witness commitment, that begins with `ec c7 da a2` and is
-//! longer. It is verified as if it spent an output with the network's challenge, in a transaction that commits to the
-//! block without the solution.
+//! The solution is the first push, in the script of the witness commitment, that begins with `ec c7 da a2` and has
+//! further bytes. It is verified as if it spent an output with the network's challenge, in a transaction that commits
+//! to the block without the solution.
 //!
 //! Absent on purpose: the genesis block, which needs no solution; check only other blocks.
 
@@ -21,7 +21,7 @@ use std::fmt;
 const HEADER: [u8; 4] = [0xec, 0xc7, 0xda, 0xa2];
 /// The first bytes of a witness commitment: RETURN, a push of 36 bytes, four of them fixed. Source: BIP-0141.
 const COMMITMENT_HEADER: [u8; 6] = [OP_RETURN, 0x24, 0xaa, 0x21, 0xa9, 0xed];
-/// The fewest bytes of a witness commitment.
+/// Minimum bytes of a witness commitment.
 const COMMITMENT_BYTES_MIN: usize = 38;
 
 /// Why a block has no valid solution. Core rejects every one of them as `bad-signet-blksig`.
@@ -31,7 +31,7 @@ pub enum SignetError {
     NoCoinbase,
     /// The coinbase has no witness commitment, which would contain the solution.
     NoCommitment,
-    /// The solution is not a scriptSig and a witness.
+    /// The solution does not consist of a scriptSig and a witness.
     Solution(DecodeError),
     /// The challenge does not accept the solution.
     Script(ScriptError),

@@ -5,7 +5,7 @@
 
 use crate::error::ScriptError;
 
-/// The most elements of stack and altstack together, after each operation. Source: Bitcoin Core b88bffe,
+/// Maximum number of elements of stack and altstack together, after each operation. Source: Bitcoin Core b88bffe,
 /// `MAX_STACK_SIZE`.
 pub(crate) const STACK_SIZE_MAX: usize = 1000;
 /// Bytes of an element. Source: Bitcoin Core b88bffe, `MAX_SCRIPT_ELEMENT_SIZE`.

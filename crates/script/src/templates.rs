@@ -1,8 +1,8 @@
 //! A fast path for the commonest inputs: compares bytes, computes the hash, checks the signature.
 //!
 //! A template can only accept. Any input that does not have exactly its plain form, or fails, goes to the interpreter,
-//! which gives the verdict; so does every input under a policy flag. Each template must be shown to accept only inputs
-//! that the interpreter accepts, with the same check for the checker.
+//! which gives the verdict; so does every input under a policy flag. Each template must accept only inputs that the
+//! interpreter accepts, with the same check for the checker.
 //!
 //! [`later`] defers the hashes too: they are computed many at a time ([`Ahead`]), and the assumptions about them are
 //! checked then.
@@ -19,12 +19,12 @@ use crate::sighash::{
 };
 use crate::stack::{ELEMENT_BYTES_MAX, is_true};
 
-/// Computes the hashes: now, or later.
+/// Computes hashes, immediately or later.
 trait Hashes {
     /// Whether the HASH160 of `bytes` is `want`; `true` if that is deferred.
     fn is_hash160(&mut self, bytes: &[u8], want: &[u8; 20]) -> bool;
 
-    /// The hash that a signature before segwit signs; here and below any value if it is deferred.
+    /// The hash that a signature before segwit signs; here and below an arbitrary value if it is deferred.
     fn legacy(&mut self, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u8) -> [u8; 32];
 
     /// The hash that a signature in a version 0 witness script signs.
@@ -120,7 +120,7 @@ pub(crate) fn later(
     check
 }
 
-/// The one check that decides an input of a template's form.
+/// The single check that decides an input with a template's form.
 #[inline]
 fn check(tx: &Precomputed<'_>, input: usize, flags: Flags, hashes: &mut impl Hashes) -> Option<Check> {
     if flags.has_any(!Flags::CONSENSUS) || !flags.has(Flags::P2SH | Flags::WITNESS) {

@@ -25,7 +25,7 @@ const LEAF_VERSION_MASK: u8 = 0xfe;
 const LEAF_VERSION_TAPSCRIPT: u8 = 0xc0;
 /// A control block without its path: version and internal key.
 const CONTROL_BASE_BYTES: usize = 33;
-/// The most nodes of its path.
+/// Maximum number of nodes of its path.
 const CONTROL_NODES_MAX: usize = 128;
 /// Weight that signature checks may use beyond the size of the witness. Source: BIP-0342.
 const WEIGHT_OFFSET: i64 = 50;
@@ -118,7 +118,7 @@ fn run_all<'a>(
         if !is_push_only(script_sig) {
             return Err(ScriptError::SigPushOnly);
         }
-        // The spent script has popped one element and pushed one: the elements below are those that scriptSig left.
+        // The spent script has popped one element and pushed one, so the elements below are those that scriptSig left.
         stack.drop(1)?;
         let Element::Pushed(redeem) = redeem.expect("HASH160 has found an element") else {
             unreachable!("a push-only script computes nothing")

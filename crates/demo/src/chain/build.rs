@@ -32,7 +32,7 @@ pub(super) struct Chunk {
     pub(super) wtxids: Vec<Wtxid>,
 }
 
-/// Makes transactions; keeps buffers from one to the next.
+/// Makes transactions; reuses buffers.
 #[derive(Debug)]
 pub(super) struct Builder<'a> {
     keys: &'a Keys,
@@ -69,7 +69,7 @@ impl<'a> Builder<'a> {
             let before = index.checked_sub(1).map(|i| plan.txs[i]);
             let (inputs, outputs) = before.map_or((0, 0), |tx| (tx.inputs_end as usize, tx.outputs_end as usize));
             let tx = &plan.txs[index];
-            // Random data of this transaction only depends on its number.
+            // The random data of this transaction depends only on its number.
             self.signer.rng = Rng::new(self.seed, 1 << 32 | u64::from(number));
             self.put_outputs(plan, outputs..tx.outputs_end as usize);
             let txid = self.transaction(tx, &plan.inputs[inputs..tx.inputs_end as usize], &mut chunk.bytes);

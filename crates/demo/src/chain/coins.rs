@@ -10,14 +10,14 @@ use super::rng::Rng;
 use super::split::Split;
 use std::collections::{HashMap, VecDeque};
 
-/// All coins but immature coinbases.
+/// All coins except immature coinbases.
 #[derive(Debug, Default)]
 pub(super) struct Coins {
-    /// Of the block in the making.
+    /// Coins of the block that is being built.
     fresh: Vec<Coin>,
-    /// What the block in the making splits.
+    /// The split of the block that is being built.
     split: Option<Split>,
-    /// Of each of the last [`RECENT_BLOCKS`] blocks, the newest in front.
+    /// Coins of each of the last [`RECENT_BLOCKS`] blocks, the newest block first.
     recent: VecDeque<(Vec<Coin>, Option<Split>)>,
     /// All others.
     old: Old,
@@ -25,17 +25,17 @@ pub(super) struct Coins {
     is_touched: bool,
 }
 
-/// A list of coins. The first ones are still those that their splits created.
+/// A list of coins. Older coins: the first ones are still those that the splits created.
 #[derive(Debug, Default)]
 struct Old {
     splits: Vec<Split>,
-    /// How many coins there are up to and with each split.
+    /// Number of coins up to and including each split.
     ends: Vec<usize>,
-    /// Coins of the splits that are left: the first ones.
+    /// Remaining coins of the splits: the first ones.
     split_count: usize,
-    /// Places among them that contain another coin now.
+    /// Places among them that now contain another coin.
     moved: HashMap<usize, Coin>,
-    /// Behind those of the splits.
+    /// Coins after those of the splits.
     rest: Vec<Coin>,
 }
 
@@ -44,7 +44,7 @@ impl Old {
         self.split_count + self.rest.len()
     }
 
-    /// Adds all coins of a split. Nothing was taken yet, and nothing else added.
+    /// Adds all coins of a split. No coin was removed yet, and no other was added.
     fn push_split(&mut self, split: Split) {
         assert!(self.rest.is_empty() && self.moved.is_empty(), "splits come first");
         self.split_count += split.count;
@@ -52,7 +52,7 @@ impl Old {
         self.splits.push(split);
     }
 
-    /// The original coin of a place among those of the splits, if it is still there.
+    /// The original coin of a place among those of the splits, if it is unspent.
     fn made(&self, place: usize) -> Coin {
         let split = self.ends.partition_point(|&end| end <= place);
         let start = if split == 0 { 0 } else { self.ends[split - 1] };
@@ -76,7 +76,7 @@ impl Old {
     }
 }
 
-/// How long ago a coin was made.
+/// Age of a coin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Age {
     SameBlock,
@@ -90,17 +90,17 @@ fn swap_remove(coins: &mut Vec<Coin>, rng: &mut Rng) -> Option<Coin> {
 }
 
 impl Coins {
-    /// Adds a coin of the block in the making. It may be spent by the next transaction.
+    /// Adds a coin of the block that is being built. It may be spent by the next transaction.
     pub(super) fn add_fresh(&mut self, coin: Coin) {
         self.fresh.push(coin);
     }
 
-    /// Adds a coin of a block long ago.
+    /// Adds a coin of an old block.
     pub(super) fn add_old(&mut self, coin: Coin) {
         self.old.rest.push(coin);
     }
 
-    /// The coins that are added to the block in the making from now on are those of a split.
+    /// From now on the coins that are added to the block are those of a split.
     pub(super) fn begin_split(&mut self, split: Split) {
         self.split = Some(split);
     }

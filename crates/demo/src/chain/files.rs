@@ -93,7 +93,7 @@ impl BlockFiles {
         Ok(())
     }
 
-    /// The header with the first nonce that has enough work, and its hash.
+    /// The header with the first nonce for which the work suffices, and its hash.
     fn mine(&self, merkle_root: Hash256) -> (Header, BlockHash) {
         (0..=u32::MAX)
             .find_map(|nonce| {

@@ -6,7 +6,7 @@
 use primitives::Txid;
 use std::sync::OnceLock;
 
-/// Txids a chunk; in chunks, so that the table grows without moving.
+/// Txids in a chunk; the table has chunks so that it grows without moving.
 const CHUNK: usize = 1 << 14;
 /// Chunks for every number that fits in 32 bits.
 const CHUNKS: usize = u32::MAX as usize / CHUNK + 1;

@@ -22,7 +22,7 @@ const LEAF_TAPSCRIPT: u8 = 0xc0;
 const ENVELOPE_EVERY: usize = 4;
 /// One leaf in this many has a sibling, and so a longer control block.
 const SIBLING_EVERY: usize = 3;
-/// Greatest push that a script may have. Source: Bitcoin Core b88bffe, `MAX_SCRIPT_ELEMENT_SIZE`.
+/// Maximum bytes of a push in a script. Source: Bitcoin Core b88bffe, `MAX_SCRIPT_ELEMENT_SIZE`.
 const PUSH_BYTES_MAX: usize = 520;
 
 const OP_0: u8 = 0x00;
@@ -39,7 +39,7 @@ const OP_HASH160: u8 = 0xa9;
 const OP_CHECKSIG: u8 = 0xac;
 const OP_CHECKMULTISIG: u8 = 0xae;
 
-/// A script of at most 34 bytes with its length in front, as it stands in an output.
+/// A script of at most 34 bytes, preceded by its length, as in an output.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Locking {
     len: u8,
@@ -69,7 +69,7 @@ impl Locking {
     }
 }
 
-/// One key and what it locks.
+/// One key and the scripts that it locks.
 #[derive(Debug)]
 pub(super) struct Key {
     pub(super) secret: SecretKey,
@@ -92,7 +92,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The script that an output of `kind` has.
+    /// The script of an output of `kind`.
     pub(super) fn locking(&self, kind: Kind) -> &Locking {
         &self.locking[kind as usize]
     }
@@ -127,7 +127,7 @@ impl Keys {
     }
 }
 
-/// The values of `make` for 0 to `count`, in order.
+/// The results of `make` for 0 to `count`, in order.
 fn in_parallel<T: Send>(count: usize, threads: usize, make: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let share = count.div_ceil(threads).max(1);
     thread::scope(|scope| {
@@ -177,7 +177,7 @@ fn key(index: usize, pair: Keypair, publics: [[u8; 33]; MULTISIG_KEYS]) -> Key {
     Key { secret, pair, tweaked, public: publics[0], hash, multisig, leaf, leaf_hash, control, locking }
 }
 
-/// What P2SH-P2WPKH pushes: the P2WPKH script.
+/// The push of a P2SH-P2WPKH input: the P2WPKH script.
 pub(super) fn redeem_script(hash: &[u8; 20]) -> [u8; 22] {
     let mut script = [0; 22];
     (script[0], script[1]) = (OP_0, 20);
@@ -228,7 +228,7 @@ pub(super) fn hash160(data: &[u8]) -> [u8; 20] {
     Ripemd160::digest(sha256(data)).into()
 }
 
-/// A hasher that has taken in the tag. Source: BIP-0340.
+/// A hasher to which the tag has been added. Source: BIP-0340.
 pub(crate) fn tagged(tag: &str) -> Sha256 {
     let tag = sha256(tag.as_bytes());
     let mut hasher = Sha256::new();

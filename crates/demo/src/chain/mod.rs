@@ -42,15 +42,16 @@ use std::str::FromStr;
 use std::thread;
 use std::time::Instant;
 
-/// Coins that a chain has at least: with fewer a full block is not like a real one.
+/// Minimum number of coins of a chain: with fewer, a full block is not like a real one.
 pub const UTXOS_MIN: u64 = 1_000;
-/// Coins that a chain has at most: somewhat more than mainnet. Regtest's money, divided by many more, is not worth the fees.
+/// Maximum number of coins of a chain: somewhat more than mainnet has. With many more, regtest's money would not be
+/// enough for the fees.
 pub const UTXOS_MAX: u64 = 200_000_000;
-/// Height that a chain has at most. Blocks begin in 2011, and none may be later than now.
+/// Maximum height of a chain. Block times begin in 2011, and none may be in the future.
 pub const HEIGHT_MAX: u32 = 1_400_000;
 /// Height up to which blocks are ten minutes apart; in a higher chain they are five.
 const HEIGHT_SPACED: u32 = HEIGHT_MAX / 2;
-/// Coins for each key of the pool, and how many keys it has at least and at most.
+/// Coins for each key of the pool, and the minimum and maximum number of keys.
 const COINS_PER_KEY: u64 = 64;
 const KEYS_MIN: u64 = 1_024;
 const KEYS_MAX: u64 = 16_384;
@@ -61,8 +62,8 @@ pub enum Signatures {
     /// They do.
     #[default]
     Real,
-    /// They have the right size and encoding, and junk in them, for work that does not verify them. Signing is nearly all
-    /// that making a chain takes.
+    /// They have the right size and encoding, but random contents, for works that do not verify them. Signing takes
+    /// nearly all the time of generating a chain.
     Fake,
 }
 
@@ -97,16 +98,16 @@ impl FromStr for Signatures {
 /// Which chain to make.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The data directory to be. Blocks go to `regtest/blocks` in it.
+    /// The data directory to create. Blocks are written to `regtest/blocks` in it.
     pub out: PathBuf,
-    /// Full blocks. Making one takes 0.14 MB of memory to the end (36 bytes for each txid), beside 2 bytes for each
-    /// coin of the first phase, and some 60 for each of them that was spent.
+    /// Full blocks. Each takes 0.14 MB of memory until the end (36 bytes for each txid). Each coin of the first phase
+    /// takes 2 bytes, and some 60 after it was spent.
     pub blocks: u32,
     /// Chains of different seeds have nothing in common.
     pub seed: u64,
-    /// Coins that are made before the first full block.
+    /// Number of coins that are created before the first full block.
     pub utxos: u64,
-    /// Empty blocks after the full ones.
+    /// Number of empty blocks after the full ones.
     pub tail: u32,
     /// Whether signatures verify.
     pub signatures: Signatures,
@@ -137,13 +138,13 @@ impl Options {
 pub struct Progress {
     /// Blocks written.
     pub blocks: u32,
-    /// Blocks to write in all.
+    /// Total number of blocks to write.
     pub blocks_total: u32,
     /// Bytes written.
     pub bytes: u64,
     /// Seconds since the start.
     pub seconds: f64,
-    /// Estimated seconds left, if already known.
+    /// Estimated seconds left, if known.
     pub seconds_left: Option<f64>,
 }
 
@@ -156,11 +157,11 @@ pub struct Report {
     pub bestblock: String,
     /// Full blocks.
     pub blocks_full: u32,
-    /// Transactions of all blocks but genesis, coinbases included.
+    /// Transactions of all blocks except genesis, coinbases included.
     pub transactions: u64,
     /// Inputs of all blocks, without those of coinbases.
     pub inputs: u64,
-    /// Outputs of all blocks but genesis, those that make no coin included.
+    /// Outputs of all blocks except genesis, including those that create no coin.
     pub outputs: u64,
     /// Coins at the tip, as `gettxoutsetinfo` counts them.
     pub txouts: u64,
@@ -173,14 +174,14 @@ pub struct Report {
 /// Why a chain cannot be made.
 #[derive(Debug)]
 pub enum Error {
-    /// A number of coins that makes no chain.
+    /// The number of coins is not allowed.
     Utxos(u64),
-    /// More blocks than there is time for.
+    /// There are more blocks than block times.
     TooHigh {
-        /// Height that the chain would have; `None` when it does not even fit in 32 bits.
+        /// The height that the chain would have; `None` if it does not fit in 32 bits.
         height: Option<u32>,
     },
-    /// The directory has blocks already, or what belongs to blocks.
+    /// The directory already has blocks, or other files of a node.
     Taken {
         /// The file that was found.
         found: PathBuf,
@@ -189,7 +190,7 @@ pub enum Error {
     Io {
         /// What was tried.
         what: &'static str,
-        /// On which file or directory.
+        /// The file or directory.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
@@ -241,7 +242,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// Makes a chain and tells `progress` after each block.
+/// Generates a chain; calls `progress` after each block.
 ///
 /// # Errors
 ///

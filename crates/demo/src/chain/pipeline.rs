@@ -21,16 +21,16 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 
-/// Transactions that are made at a time: some milliseconds of signing.
+/// Number of transactions that are built at a time: some milliseconds of signing.
 const CHUNK_TRANSACTIONS: usize = 64;
-/// Blocks that are planned ahead of the one being written; each takes a few megabytes.
+/// Number of blocks that are planned ahead of the one being written; each takes a few megabytes.
 const BLOCKS_AHEAD: usize = 8;
 
-/// A block in the making.
+/// A block that is being built.
 #[derive(Debug)]
 struct Job {
     plan: BlockPlan,
-    /// Pieces that are not made yet.
+    /// Number of pieces that are not built yet.
     missing: AtomicUsize,
     chunks: Vec<OnceLock<Chunk>>,
     top: OnceLock<Top>,
@@ -45,7 +45,7 @@ struct Top {
 
 impl Job {
     fn new(plan: BlockPlan) -> Job {
-        // A block without transactions still needs a task that makes its coinbase.
+        // A block without transactions still needs a task that builds its coinbase.
         let chunks = plan.txs.len().div_ceil(CHUNK_TRANSACTIONS).max(1);
         Job {
             plan,
@@ -87,7 +87,7 @@ impl Job {
     }
 }
 
-/// What all threads read.
+/// Data that all threads read.
 struct Shared<'a> {
     keys: &'a Keys,
     ids: &'a Ids,
@@ -96,7 +96,8 @@ struct Shared<'a> {
 
 type Task = (Arc<Job>, usize);
 
-/// Makes and writes all blocks that `planner` plans; calls `written` after each of them. Returns what was planned.
+/// Builds and writes all blocks that `planner` plans; calls `written` after each of them. Returns the counts of the
+/// planned chain.
 pub(super) fn run(
     options: &Options,
     keys: &Keys,
@@ -118,7 +119,7 @@ pub(super) fn run(
         for _ in 0..threads.get() {
             scope.spawn(|| work(&tasks_out, options, &shared));
         }
-        // Moved in, so that it is dropped if writing fails: then the planner stops, and all threads after it.
+        // Moved in, so that it is dropped if writing fails: then the planner stops, and afterwards all threads.
         let mut write = move |jobs_out: Receiver<Arc<Job>>| -> Result<(), Error> {
             for job in jobs_out {
                 job.write(files)?;

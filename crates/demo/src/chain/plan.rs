@@ -1,7 +1,7 @@
 //! Plans a chain block by block: the coins that each transaction spends and creates.
 //!
-//! There are three phases. First blocks without transactions until the first coinbase matures, and then blocks that
-//! split coinbases into the requested number of coins. Then full blocks. Then a tail of empty ones.
+//! There are three phases. The first has blocks without transactions until the first coinbase matures, and then blocks
+//! that split coinbases into the requested number of coins. Then full blocks. The last is a tail of empty blocks.
 //!
 //! A single thread makes the plan, because it is cheap: it needs amounts, kinds and weights, but neither txids nor
 //! signatures.
@@ -19,26 +19,26 @@ use primitives::Height;
 use primitives::encode::compact_size_bytes;
 use std::collections::VecDeque;
 
-/// Coins that a block of the first phase makes: two thirds of its weight.
+/// Number of coins that a block of the first phase creates: they fill two thirds of its weight.
 const FAN_OUT_COINS: u64 = 17_700;
 /// Fee that a transaction of the first phase pays for each output: about a satoshi per virtual byte.
 const FAN_OUT_FEE: u64 = 40;
-/// Weight kept for header, count and coinbase.
+/// Weight reserved for header, count and coinbase.
 const BLOCK_OVERHEAD_WEIGHT: u32 = 2_000;
-/// Signature operations kept for the coinbase.
+/// Signature operations reserved for the coinbase.
 const COINBASE_SIGOPS_COST: u64 = 100;
-/// Coinbases worth less are spent like any other old coin.
+/// Coinbases below this value are spent like any other old coin.
 const PAYOUT_MIN: u64 = 1_000_000;
-/// Greatest mean value of the coins that the first phase makes, in satoshi.
+/// Maximum mean value of the coins that the first phase creates, in satoshi.
 const COIN_MEAN_MAX: u64 = 300_000;
 
-/// One transaction: its inputs and outputs end where these say, and begin where those of the one before end.
+/// One transaction: the ends of its inputs and outputs, which begin where those of the previous transaction end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TxPlan {
     pub(super) inputs_end: u32,
     pub(super) outputs_end: u32,
     pub(super) version: u32,
-    /// Of each of its inputs.
+    /// The sequence of each of its inputs.
     pub(super) sequence: u32,
     pub(super) lock_time: u32,
 }
@@ -57,17 +57,17 @@ pub(super) struct BlockPlan {
     pub(super) outputs: Vec<Out>,
 }
 
-/// How many blocks each phase has.
+/// Number of blocks in each phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
-    /// Blocks up to the last that makes coins by splitting.
+    /// Number of blocks up to the last one that splits coins.
     pub(super) fan_out: u32,
     pub(super) full: u32,
     pub(super) tail: u32,
 }
 
 impl Shape {
-    /// `None` when there are more blocks than 32 bits count.
+    /// `None` if the number of blocks exceeds 32 bits.
     pub(super) fn new(coins: u64, full: u32, tail: u32) -> Option<Shape> {
         let fan_out = u32::try_from(coins.div_ceil(FAN_OUT_COINS) + COINBASE_MATURITY as u64).ok()?;
         fan_out.checked_add(full)?.checked_add(tail)?;
@@ -79,9 +79,10 @@ impl Shape {
         Height::new(self.fan_out + self.full + self.tail)
     }
 
-    /// Share of the work done after the block of that height, from 0 to 1; `None` before the costly part begins.
+    /// Share of the work that is done after the block at this height, from 0 to 1; `None` before the expensive part
+    /// begins.
     pub(super) fn share_done(&self, height: Height, signatures: Signatures) -> Option<f64> {
-        // Measured costs of a block. For a full one they depend on its bytes, or on its signatures.
+        // Measured cost of a block. That of a full block depends on its bytes or its signatures.
         let [split, full, empty] = match signatures {
             Signatures::Fake => [5.0, 10.0, 0.05],
             Signatures::Real => [1.0, 10.0, 0.005],
@@ -104,9 +105,9 @@ impl Shape {
 pub(super) struct Totals {
     /// Coinbases included.
     pub(super) transactions: u64,
-    /// Without those of coinbases.
+    /// Inputs, without those of coinbases.
     pub(super) inputs: u64,
-    /// All outputs, those without a coin included.
+    /// All outputs, including those without a coin.
     pub(super) outputs: u64,
     /// Coins at the tip.
     pub(super) txouts: u64,
@@ -121,17 +122,17 @@ pub(super) struct Planner {
     keys: u64,
     rng: Rng,
     coins: Coins,
-    /// Coinbases that may not be spent yet, the oldest in front.
+    /// Coinbases that may not be spent yet, the oldest first.
     coinbases: VecDeque<(Height, Coin)>,
-    /// The rest of the coinbases while the first phase splits them.
+    /// The remaining value of the coinbases while the first phase splits them.
     treasury: Option<Coin>,
-    /// Coins that the first phase has still to make.
+    /// Number of coins that the first phase still has to create.
     coins_left: u64,
     /// Mean value of those.
     coin_mean: u64,
     next_tx: u32,
     totals: Totals,
-    // The block in the making.
+    // The block that is being planned.
     block: BlockPlan,
     fees: u64,
     weight: u32,
@@ -157,7 +158,7 @@ impl Iterator for Planner {
 }
 
 impl Planner {
-    /// A planner of a chain of that shape, whose first phase makes `coins` coins.
+    /// A planner of a chain of this shape, whose first phase creates `coins` coins.
     pub(super) fn new(
         model: &'static Model,
         params: Params,
@@ -195,7 +196,7 @@ impl Planner {
         }
     }
 
-    /// What was planned so far.
+    /// Counts of the chain planned so far.
     pub(super) fn totals(&self) -> Totals {
         let txouts = self.coins.count() + self.coinbases.len() + usize::from(self.treasury.is_some());
         Totals { txouts: txouts as u64, ..self.totals }
@@ -265,7 +266,8 @@ impl Planner {
         let unit = self.unit();
         let count = count as usize;
         self.coins.begin_split(Split { model, keys, unit, count, first_tx: first, halvings, rng });
-        // The treasury is for the next block of this phase, or an old coin like any other.
+        // The remaining value is an output for the next block of this phase; after the last one it is an old coin like
+        // any other.
         let coin = Coin { tx: first, vout: groups.len() as u32, out: treasury };
         if self.coins_left > 0 {
             self.treasury = Some(coin)
@@ -288,13 +290,13 @@ impl Planner {
         }
     }
 
-    /// What [`split::draw_value`] doubles up to nine times: 5.5 units is the mean.
+    /// The unit that [`split::draw_value`] doubles up to nine times: the mean is 5.5 units.
     fn unit(&self) -> u64 {
         self.coin_mean * 2 / 11 + 1
     }
 
     /// Values of `count` coins around the target mean, few of them large; halved repeatedly if `money` does not
-    /// suffice. Returns also the number of halvings.
+    /// suffice. Also returns the number of halvings.
     fn draw_values(&mut self, count: usize, money: u64) -> (Vec<u64>, u32) {
         let unit = self.unit();
         let mut values: Vec<u64> = (0..count).map(|_| split::draw_value(&mut self.rng, unit)).collect();
@@ -307,7 +309,7 @@ impl Planner {
         (values, halvings)
     }
 
-    /// Adds transactions until the block has the weight that is drawn for it.
+    /// Adds transactions until the block has its drawn weight.
     fn fill(&mut self) {
         let end = self.rng.within(self.model.block_weight.from, self.model.block_weight.to);
         if let Some(coinbase) = self.matured() {
@@ -357,7 +359,7 @@ impl Planner {
         if data {
             let bytes = self.rng.within(self.model.op_return_bytes.from, self.model.op_return_bytes.to);
             self.block.outputs.push(Out::new(0, Kind::OpReturn, bytes as u16));
-            // Wherever it comes among the others.
+            // Its position among the outputs is random.
             let at = made + self.rng.index(outputs as usize);
             let last = self.block.outputs.len() - 1;
             self.block.outputs.swap(at, last);
@@ -372,7 +374,7 @@ impl Planner {
         true
     }
 
-    /// Divides `money`. Of two shares the first is often round, as payments are.
+    /// Divides `money`. The first of two shares is often a round number, like payments.
     fn draw_shares(&mut self, count: usize, money: u64) -> Vec<u64> {
         let weights: Vec<u64> = (0..count).map(|_| 1 + self.rng.below(1 << 16)).collect();
         let sum: u64 = weights.iter().sum();
@@ -402,7 +404,7 @@ impl Planner {
             inputs_end: self.block.inputs.len() as u32,
             outputs_end: self.block.outputs.len() as u32,
             version: if at < 2 { 1 } else { 2 },
-            // A lock time needs a sequence that is not final; none of these asks for a relative lock (BIP-0068).
+            // A lock time needs a sequence that is not final; none of these sequences sets a relative lock (BIP-0068).
             sequence: match at {
                 0..5 => 0xffff_fffd,
                 5..8 => 0xffff_fffe,
@@ -419,12 +421,12 @@ fn subsidy(params: &Params, height: Height) -> u64 {
     u64::try_from(spend::subsidy(params, height).0).expect("a subsidy is not negative")
 }
 
-/// Weight of an output that locks with P2WSH or P2TR, the longest of those that make coins.
+/// Weight of a P2WSH or P2TR output, the longest of those that are coins.
 const OUTPUT_WEIGHT_MAX: u32 = (8 + 1 + 43) * 4;
 
-/// Weight of an input at most: signatures are taken at their longest.
+/// Maximum weight of an input, with signatures of maximum length.
 fn input_weight(kind: Kind) -> u32 {
-    // Outpoint, length of the script, sequence; and the count of the stack.
+    // Outpoint, length of the script, sequence, and the count of the stack.
     let base = (36 + 1 + 4) * 4 + 1;
     let ecdsa = 1 + 72;
     base + match kind {
@@ -453,20 +455,20 @@ fn output_weight(out: Out) -> u32 {
         })
 }
 
-/// Weight of version, lock time and counts; marker and flag.
+/// Weight of version, lock time, counts, marker and flag.
 fn tx_overhead_weight(inputs: u32, outputs: u32) -> u32 {
     let counts = compact_size_bytes(u64::from(inputs)) + compact_size_bytes(u64::from(outputs));
     (4 + 4 + counts as u32) * 4 + 2
 }
 
-/// Weight that a transaction of that model with this number of inputs and outputs may have.
+/// Maximum weight of a transaction of this model with this number of inputs and outputs.
 fn tx_weight_max(model: &Model, inputs: u32, outputs: u32) -> u32 {
     let has_p2sh = model.kinds.iter().any(|(kind, _)| *kind == Kind::P2shMultisig);
     let input = input_weight(if has_p2sh { Kind::P2shMultisig } else { Kind::P2trScript });
     tx_overhead_weight(inputs, outputs) + inputs * input + outputs * OUTPUT_WEIGHT_MAX
 }
 
-/// Weight, at most, and cost of the signature operations of one transaction.
+/// Maximum weight, and signature operation cost, of one transaction.
 fn cost(inputs: &[Coin], outputs: &[Out]) -> (u32, u64) {
     let weight = inputs.iter().map(|coin| input_weight(coin.out.kind())).sum::<u32>()
         + outputs.iter().map(|&out| output_weight(out)).sum::<u32>()
@@ -474,7 +476,7 @@ fn cost(inputs: &[Coin], outputs: &[Out]) -> (u32, u64) {
     let sigops = inputs.iter().map(|coin| match coin.out.kind() {
         Kind::P2wpkh | Kind::P2shP2wpkh => 1,
         Kind::P2wsh => 3,
-        // Not of a witness: each of its three counts as four.
+        // These are not in a witness: each of the three counts as four.
         Kind::P2shMultisig => 3 * WITNESS_SCALE_FACTOR as u64,
         _ => 0,
     });

@@ -1,11 +1,11 @@
-//! What a chain looks like: how many inputs and outputs, of which kinds, how old the spent coins are.
+//! The shape of a chain: numbers and kinds of inputs and outputs, and ages of spent coins.
 //!
-//! Every share lives here or in `profile/eras.rs`, as a table of weights. The figures of `mainnet-2025` come from the chain as
-//! it was in 2025: block 866,342 counted, the totals in Core's chain parameters, published UTXO set reports; and from the wish
-//! that a full block have about 3,750 transactions, 7,300 inputs, 9,800 outputs and 1.5 MB. Those of the eras before it are
-//! counted from real blocks: see `estimate/eras.rs`, which has the counts.
+//! Every share is here or in `profile/eras.rs`, as a table of weights. The figures of `mainnet-2025` come from the
+//! chain as it was in 2025: counts of block 866,342, the totals in Core's chain parameters, and published UTXO set
+//! reports. They are chosen so that a full block has about 3,750 transactions, 7,300 inputs, 9,800 outputs and 1.5 MB.
+//! Those of the eras before it are counted from real blocks: see `estimate/eras.rs`, which has the counts.
 //!
-//! Absent on purpose: floating point (see `rng`), and anything that depends on what was drawn before.
+//! Absent on purpose: floating point (see `rng`), and dependence on earlier draws.
 
 mod eras;
 
@@ -22,7 +22,7 @@ pub enum Profile {
     Mainnet2016,
     /// Mainnet between segwit and taproot.
     Mainnet2019,
-    /// Mainnet with inscriptions: a quarter of the inputs runs a tapscript.
+    /// Mainnet with inscriptions: a quarter of the inputs run a tapscript.
     Mainnet2023,
     /// Mainnet in 2025.
     #[default]
@@ -55,7 +55,7 @@ impl Profile {
         }
     }
 
-    /// Of a thousand coins, those of each form of script.
+    /// Number of coins with each form of script, of a thousand.
     pub fn scripts(self) -> Scripts {
         let mut scripts = Scripts::default();
         for &(kind, weight) in self.model().kinds {
@@ -72,7 +72,7 @@ impl Profile {
         scripts
     }
 
-    /// Of a thousand spent coins, those made up to that number of blocks before, for some numbers of blocks.
+    /// For some numbers of blocks: how many of a thousand spent coins are at most this number of blocks old.
     pub fn ages(self) -> Vec<(u32, u32)> {
         let model = self.model();
         let mut sum = model.same_block_per_mille;
@@ -88,7 +88,7 @@ impl Profile {
     }
 }
 
-/// Coins of a profile by the form of their script, out of a thousand.
+/// Coins of a profile by the form of their script, of a thousand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Scripts {
     /// Witness v0, one key.
@@ -120,13 +120,13 @@ impl FromStr for Profile {
     }
 }
 
-/// How an output is locked, and so how it is spent.
+/// The kind of script that locks an output, and so the way to spend it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Kind {
     /// Witness v0, one key.
     P2wpkh,
-    /// Taproot, spent with the key.
+    /// Taproot, spent by key.
     P2tr,
     /// One key, no witness.
     P2pkh,
@@ -134,16 +134,16 @@ pub(super) enum Kind {
     P2shP2wpkh,
     /// Witness v0, 2 of 3 keys.
     P2wsh,
-    /// Taproot, spent with a script.
+    /// Taproot, spent by script.
     P2trScript,
-    /// 2 of 3 keys, as scripts of P2SH were before witnesses.
+    /// 2 of 3 keys in P2SH, as before witnesses.
     P2shMultisig,
     /// Data; no coin.
     OpReturn,
 }
 
 impl Kind {
-    /// Those that make coins, in the order of their numbers.
+    /// The kinds that are coins, in the order of their numbers.
     pub(super) const COINS: [Kind; 7] =
         [Kind::P2wpkh, Kind::P2tr, Kind::P2pkh, Kind::P2shP2wpkh, Kind::P2wsh, Kind::P2trScript, Kind::P2shMultisig];
 }
@@ -169,17 +169,18 @@ pub(super) struct Model {
     pub(super) outputs: &'static [Band],
     /// Weight of each kind of coin.
     pub(super) kinds: &'static [(Kind, u32)],
-    /// Blocks between making and spending a coin, for coins of earlier blocks that are at most [`RECENT_BLOCKS`] old.
+    /// Number of blocks between creation and spend of a coin, for coins of earlier blocks that are at most
+    /// [`RECENT_BLOCKS`] old.
     pub(super) ages: &'static [Band],
-    /// Of a thousand spent coins, those made in the same block.
+    /// Of a thousand spent coins, the number created in the same block.
     pub(super) same_block_per_mille: u32,
-    /// Of a thousand spent coins, those made in one of the [`RECENT_BLOCKS`] blocks before.
+    /// Of a thousand spent coins, the number created in one of the previous [`RECENT_BLOCKS`] blocks.
     pub(super) recent_per_mille: u32,
-    /// Of a thousand spends in the same block, those of the coin made last: chains of transactions.
+    /// Of a thousand spends in the same block, the number that spend the newest coin: chains of transactions.
     pub(super) chained_per_mille: u32,
-    /// Of a thousand transactions with two outputs or more, those with an OP_RETURN.
+    /// Of a thousand transactions with two or more outputs, the number with an OP_RETURN.
     pub(super) op_return_per_mille: u32,
-    /// Bytes of data behind an OP_RETURN; at most 75, for they are one plain push.
+    /// Bytes of data after an OP_RETURN; at most 75, because they are one plain push.
     pub(super) op_return_bytes: Band,
     /// Weight that a full block is filled to.
     pub(super) block_weight: Band,
@@ -193,7 +194,8 @@ const COUNT_SUM: u32 = 100_000;
 const KIND_SUM: u32 = 1_000;
 const AGE_SUM: u32 = 1_000;
 
-/// Of coins that are spent within [`RECENT_BLOCKS`]. No count by era is public: all profiles have it.
+/// Ages of coins that are spent within [`RECENT_BLOCKS`]. No counts by era are public, so all profiles share this
+/// table.
 const AGES: [Band; 8] = [
     band(190, 1, 1),
     band(140, 2, 3),
@@ -269,7 +271,7 @@ const fn sum_of_kinds(kinds: &[(Kind, u32)]) -> u32 {
     sum
 }
 
-/// What every model must hold.
+/// Conditions that every model must satisfy.
 const fn check(model: &Model) {
     assert!(sum_of(model.inputs) == COUNT_SUM && sum_of(model.outputs) == COUNT_SUM);
     assert!(sum_of(model.ages) == AGE_SUM && sum_of_kinds(model.kinds) == KIND_SUM);

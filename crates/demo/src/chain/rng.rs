@@ -1,4 +1,4 @@
-//! The generator of all chance in a chain: SplitMix64, so that a seed gives the same bytes on every machine.
+//! The generator of all random numbers of a chain: SplitMix64, so that a seed gives the same bytes on every machine.
 //!
 //! Absent on purpose: floating point, whose last bits may differ between machines, and secrecy.
 
@@ -6,11 +6,11 @@
 #[derive(Clone, Debug)]
 pub(super) struct Rng(u64);
 
-/// The odd number nearest to 2^64 over the golden ratio: what the state grows by.
+/// The increment of the state: the odd number nearest to 2^64 divided by the golden ratio.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Rng {
-    /// A stream of its own for each pair of numbers.
+    /// A separate stream for each pair of numbers.
     pub(super) fn new(seed: u64, stream: u64) -> Rng {
         let mut first = Rng(seed);
         let start = first.next();
@@ -27,7 +27,7 @@ impl Rng {
         z ^ z >> 31
     }
 
-    /// Leaves out this many numbers.
+    /// Skips this number of numbers.
     pub(super) fn skip(&mut self, count: u64) {
         self.0 = self.0.wrapping_add(STEP.wrapping_mul(count));
     }
@@ -42,7 +42,7 @@ impl Rng {
         from + self.below(u64::from(to - from) + 1) as u32
     }
 
-    /// An index into something that has `len` items, at least one.
+    /// An index into a list of `len` items, at least one.
     pub(super) fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }

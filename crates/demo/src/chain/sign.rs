@@ -1,10 +1,10 @@
 //! Signs the inputs of a transaction: the three signature hashes, and real or fake signatures.
 //!
 //! A real signature is valid: ECDSA with the nonces of RFC 6979 and a low S, Schnorr without auxiliary randomness, so
-//! that signing is reproducible. A fake one has the size and the encoding of a real one, with random content. All sign
-//! everything: SIGHASH_ALL, and SIGHASH_DEFAULT in taproot.
+//! that signing is reproducible. A fake one has the size and the encoding of a real one, with random content. All
+//! signatures commit to everything: SIGHASH_ALL, and SIGHASH_DEFAULT in taproot.
 //!
-//! Absent on purpose: where a signature goes (`build`).
+//! Absent on purpose: the position of a signature (`build`).
 
 use super::Signatures;
 use super::coin::Coin;
@@ -17,17 +17,17 @@ use secp256k1::{Keypair, Message, ecdsa, schnorr};
 
 const SIGHASH_ALL: u8 = 1;
 
-/// What a signature of one transaction commits to. Inputs have one sequence.
+/// The parts of a transaction to which its signatures commit. All inputs have the same sequence.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spending<'a> {
     pub(super) version: u32,
     pub(super) lock_time: u32,
     pub(super) sequence: u32,
-    /// 36 bytes for each input.
+    /// Outpoints, 36 bytes for each input.
     pub(super) outpoints: &'a [u8],
     /// The coins that the inputs spend.
     pub(super) coins: &'a [Coin],
-    /// All outputs, serialized, with their count in front.
+    /// All outputs, serialized, preceded by their count.
     pub(super) outputs: &'a [u8],
     /// Bytes of that count.
     pub(super) outputs_count_bytes: usize,
@@ -43,7 +43,7 @@ impl Spending<'_> {
     }
 }
 
-/// Makes signatures; keeps what the inputs of one transaction share.
+/// Makes signatures; stores the data that the inputs of a transaction share.
 #[derive(Debug)]
 pub(super) struct Signer<'a> {
     keys: &'a Keys,
@@ -52,11 +52,11 @@ pub(super) struct Signer<'a> {
     pub(super) rng: Rng,
     scratch: Vec<u8>,
     shared: Shared,
-    /// TapSighash, its tag taken in.
+    /// The hasher of TapSighash, with its tag already added.
     tap_sighash: Sha256,
 }
 
-/// SHA-256, single, of what all inputs have in common. BIP-0143 hashes it once more.
+/// Single SHA-256 of the data that all inputs share. BIP-0143 hashes it once more.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shared {
     prevouts: [u8; 32],
@@ -187,7 +187,7 @@ impl<'a> Signer<'a> {
     fn taproot_hash(&mut self, spending: &Spending<'_>, index: usize, leaf: Option<&[u8; 32]>) -> [u8; 32] {
         let data = &mut self.scratch;
         data.clear();
-        // Epoch, and the hash type SIGHASH_DEFAULT.
+        // The epoch, and the hash type SIGHASH_DEFAULT.
         data.extend_from_slice(&[0, 0]);
         data.extend_from_slice(&spending.version.to_le_bytes());
         data.extend_from_slice(&spending.lock_time.to_le_bytes());
@@ -218,11 +218,11 @@ impl<'a> Signer<'a> {
         signers.iter().for_each(|key| put_ecdsa(hash, key, out));
     }
 
-    /// Appends the length and something that is encoded like a signature.
+    /// Appends the length and random bytes with the encoding of a signature.
     fn fake_ecdsa(&mut self, out: &mut Vec<u8>) {
         let mut junk = [0; 64];
         self.rng.fill(&mut junk);
-        // Half of all R have their highest bit set, and so a zero in front.
+        // Half of all R have their highest bit set, and so a leading zero byte.
         let high = junk[0] & 0x80 != 0;
         junk[0] = junk[0].max(1);
         junk[32] = (junk[32] & 0x7f).max(1);

@@ -3,9 +3,9 @@
 //! There may be hundreds of millions of coins, and most are never spent. Only the state of the generator is stored, a
 //! few dozen bytes for each block. Each coin takes a fixed number of draws, and the generator can skip draws.
 //!
-//! Draws of a block, in order: two for each value; two for the output that each transaction spends, and for the
-//! treasury's; one for the transaction that creates those; then for each transaction two for each coin, and one at its
-//! end.
+//! Draws of a block, in order: two for each value; two for the output that each transaction spends, and for the output
+//! with the remaining value; one for the transaction that creates those; then for each transaction two for each coin,
+//! and one at its end.
 //!
 //! Absent on purpose: which of the coins are unspent (`coins`).
 
@@ -13,7 +13,7 @@ use super::coin::{Coin, Out};
 use super::profile::{Kind, Model};
 use super::rng::Rng;
 
-/// Coins that a transaction of the first phase makes.
+/// Number of coins that a transaction of the first phase creates.
 pub(super) const TX_COINS: usize = 25;
 
 /// One block of the first phase.
@@ -24,13 +24,13 @@ pub(super) struct Split {
     pub(super) keys: u64,
     /// Half of the coins have about this value.
     pub(super) unit: u64,
-    /// How many coins it makes.
+    /// Number of coins that it creates.
     pub(super) count: usize,
-    /// The number of the transaction that pays those that make the coins.
+    /// Number of the transaction that funds those that create the coins.
     pub(super) first_tx: u32,
     /// How often all values were halved.
     pub(super) halvings: u32,
-    /// Before the first value was drawn.
+    /// State of the generator before the first value was drawn.
     pub(super) rng: Rng,
 }
 
@@ -40,12 +40,12 @@ pub(super) fn draw_value(rng: &mut Rng, unit: u64) -> u64 {
     (unit << doublings) * (512 + rng.below(1024)) / 1024 + 1
 }
 
-/// A value where there is not enough money.
+/// A value, reduced if there is not enough money.
 pub(super) fn halved(value: u64) -> u64 {
     value / 2 + 1
 }
 
-/// Draws what an output of this value is.
+/// Draws kind and key of an output with this value.
 pub(super) fn draw_output(rng: &mut Rng, model: &Model, keys: u64, value: u64) -> Out {
     let kind: Kind = model.draw_kind(rng);
     Out::new(value, kind, rng.below(keys) as u16)

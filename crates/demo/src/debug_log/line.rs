@@ -4,14 +4,14 @@
 //! `2026-01-01T00:00:00.000000Z`, and before v0.16 `2016-01-01 00:00:00`. A tag is a thread, a source position, a function,
 //! a category or `background validation`. Source: Bitcoin Core b88bffe, logging.cpp `FormatLogStrInPlace`, and the logs of older versions.
 //!
-//! Absent on purpose: what a message means for a run; see the parent module. Nothing here allocates.
+//! Absent on purpose: the meaning of a message for a run; see the parent module. Nothing here allocates.
 
 use memchr::memchr;
 
-/// Tags that one line may carry: thread, position, function, category, and room to spare.
+/// Maximum number of tags of a line: thread, position, function, category, and some more.
 const TAGS_MAX: usize = 6;
 
-/// Digits that a number on a line may have and still fit 64 bits.
+/// Maximum number of digits of a number that fits in 64 bits.
 const DIGITS_MAX: usize = 18;
 
 /// A parsed line. The message borrows from the line.
@@ -19,11 +19,11 @@ const DIGITS_MAX: usize = 18;
 pub(super) struct Line<'a> {
     /// Microseconds since 1970, as written.
     pub(super) time_us: i64,
-    /// True where the time was written to the microsecond.
+    /// Whether the time has microseconds.
     pub(super) micros: bool,
     /// Whether it has the tag `[background validation]` or `[historical ..]`: not the active chain.
     pub(super) background: bool,
-    /// What follows the tags, leading spaces removed.
+    /// The text after the tags, without leading spaces.
     pub(super) message: &'a [u8],
 }
 
@@ -45,7 +45,7 @@ pub(super) fn parse(line: &[u8]) -> Option<Line<'_>> {
     Some(Line { time_us, micros, background, message: trim_start(rest) })
 }
 
-/// Reads the time at the start of `line`: microseconds since 1970, whether microseconds were written, and what follows.
+/// Reads the time at the start of `line`: microseconds since 1970, whether it has microseconds, and the text after it.
 fn time(line: &[u8]) -> Option<(i64, bool, &[u8])> {
     let head = line.get(..19)?;
     let separators =
@@ -80,28 +80,28 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468
 }
 
-/// A tip: the fields of one UpdateTip message that are drawn or compared.
+/// A tip: those fields of an UpdateTip message that are drawn or compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TipFields {
-    /// The last 64 bits of the block hash as displayed: enough to tell chains apart.
+    /// The last 64 bits of the displayed block hash: enough to distinguish chains.
     pub(crate) hash: u64,
     /// Height of the block.
     pub(crate) height: u32,
-    /// Transactions of the chain up to this block; 0 where not written.
+    /// Transactions of the chain up to this block; 0 if the line lacks them.
     pub(crate) tx: u64,
-    /// Size of the coins cache in MiB; NaN where not written.
+    /// Size of the coins cache in MiB; NaN if the line lacks it.
     pub(crate) cache_mib: f32,
-    /// Entries of the coins cache; 0 where not written.
+    /// Entries of the coins cache; 0 if the line lacks them.
     pub(crate) entries: u64,
 }
 
-/// How an UpdateTip message starts, in every version that writes them.
+/// The start of an UpdateTip message, in every version that writes them.
 pub(super) const TIP: &[u8] = b"UpdateTip: new best=";
 
-/// Greatest height that is believed: a thousand years of blocks are some 52 million.
+/// Maximum plausible height: a thousand years of blocks are some 52 million.
 const HEIGHT_MAX: u64 = 100_000_000;
 
-/// Reads what follows [`TIP`]; none where the line is cut or damaged.
+/// Reads the text after [`TIP`]; `None` if the line is cut or damaged.
 ///
 /// Fields by version: `hash height= .. log2_work= tx= date= progress=` since v0.8, `cache=N` (entries) since v0.10,
 /// `cache=1.0MiB(Ntx)` since v0.11, `cache=1.0MiB(Ntxo)` since v0.15; one or two spaces between.
@@ -129,13 +129,14 @@ pub(super) fn tip(fields: &[u8]) -> Option<TipFields> {
             break; // The last field that is read; a warning may follow.
         }
     }
-    // A line that was cut inside a number would give a wrong number: the field after the last one wanted must be there.
+    // A line that was cut inside a number would give a wrong number, so the field after the last needed one must be
+    // present.
     progress.then_some(())?;
     tip.height = u32::try_from(height?).ok()?;
     Some(tip)
 }
 
-/// Parses `1.5MiB(12txo)`, or `12` of versions that only print the number of entries.
+/// Parses `1.5MiB(12txo)`, or `12` in versions that print only the number of entries.
 fn cache(value: &[u8]) -> Option<(f32, u64)> {
     let Some(open) = memchr(b'(', value) else {
         let entries = leading(value)?;
@@ -145,7 +146,7 @@ fn cache(value: &[u8]) -> Option<(f32, u64)> {
     Some((decimal(value)? as f32, leading(&value[open + 1..])?))
 }
 
-/// Reads the number that `text` starts with, decimals kept, such as `12.50` of `12.50ms`.
+/// Reads the number at the start of `text` with its decimals, such as `12.50` of `12.50ms`.
 pub(super) fn decimal(text: &[u8]) -> Option<f64> {
     let whole = leading(text)?;
     let width = text.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -155,13 +156,13 @@ pub(super) fn decimal(text: &[u8]) -> Option<f64> {
     Some(whole as f64 + part as f64 / 10f64.powi(digits_of_fraction as i32))
 }
 
-/// Reads the decimal digits that `text` starts with; `None` without a digit, or with too many for 64 bits.
+/// Reads the decimal digits at the start of `text`; `None` without a digit, or with too many for 64 bits.
 pub(super) fn leading(text: &[u8]) -> Option<u64> {
     let width = text.iter().take_while(|b| b.is_ascii_digit()).count();
     u64::try_from(digits(&text[..width])?).ok()
 }
 
-/// The value of `text`, which is decimal digits and nothing else.
+/// The value of `text`, which must consist of decimal digits only.
 fn digits(text: &[u8]) -> Option<i64> {
     if text.is_empty() || text.len() > DIGITS_MAX {
         return None;

@@ -1,8 +1,8 @@
 //! Parses debug.log, of ffwd and of any Bitcoin Core that writes UpdateTip lines, into runs.
 //!
-//! A run is the output of one start of a program. It begins at a line that names a version; in a log without such
-//! lines, where the height falls by more than `REORG_MAX` blocks in one step (Core disconnects block by block) or the
-//! time goes back by more than `CLOCK_BACK_MAX_US`. Truncated or damaged lines are counted and skipped.
+//! A run is the output of one start of a program. It begins at a line that names a version. In a log without such lines
+//! it begins where the height falls by more than `REORG_MAX` blocks in one step (Core disconnects block by block), or
+//! the time goes back by more than `CLOCK_BACK_MAX_US`. Truncated or damaged lines are counted and skipped.
 //!
 //! The log is read in pieces, so its size does not matter; memory is bounded by `TIPS_MAX`.
 //! Absent on purpose: the choice of the file, and drawing.
@@ -19,28 +19,29 @@ use memchr::{memchr, memmem, memrchr};
 use crate::result::{ASSUMED_VALID, EVERY_SCRIPT};
 use line::Line;
 
-/// Tips that are kept of one log: four times those of mainnet. Blocks beyond are counted in [`Log::tips_left_out`].
+/// Maximum number of tips that are kept of one log: four times those of mainnet. Further ones are counted in
+/// [`Log::tips_left_out`].
 const TIPS_MAX: usize = 4_000_000;
 
-/// Runs that are kept of one log; a later start is counted in [`Log::runs_left_out`].
+/// Maximum number of runs that are kept of one log; later starts are counted in [`Log::runs_left_out`].
 const RUNS_MAX: usize = 1_000;
 
-/// Flushes that are kept of one run: one a minute for a year and more.
+/// Maximum number of flushes that are kept of one run: one a minute for more than a year.
 const FLUSHES_MAX: usize = 1_000_000;
 
-/// A step down by more blocks than this is a new run, not a reorganisation.
+/// If the height falls by more blocks than this in one step, a new run begins.
 const REORG_MAX: u32 = 100;
 
-/// A clock that goes back further than this, in a log without version lines, is a new run.
+/// If the clock goes back further than this in a log without version lines, a new run begins.
 const CLOCK_BACK_MAX_US: i64 = 3_600_000_000;
 
-/// Bytes read at once. A line that is longer is damaged: Core's longest is a few kilobytes.
+/// Bytes read at once. Longer lines are damaged: Core's longest have a few kilobytes.
 const PIECE_BYTES: usize = 4 << 20;
 
-/// Blocks whose stage times are added up together.
+/// Number of consecutive blocks whose stage times are summed.
 pub(crate) const STAGE_BIN: u32 = 50;
 
-/// What Core names at `-debug=bench`, as written there, in the order of the lines of a block.
+/// The names of Core's `-debug=bench` lines, in the order of the lines of a block.
 pub(crate) const STAGE_LINES: [&str; 12] = [
     "Load block from disk",
     "Sanity checks",
@@ -59,10 +60,10 @@ const LOAD: usize = 0;
 const POSTPROCESS: usize = 10;
 const BLOCK: usize = 11;
 
-/// Milliseconds per entry of [`STAGE_LINES`], and the number of blocks they were added up over.
+/// Milliseconds per entry of [`STAGE_LINES`], summed over a number of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct StageSums {
-    /// Milliseconds, by [`STAGE_LINES`].
+    /// Milliseconds, in the order of [`STAGE_LINES`].
     pub(crate) ms: [f64; STAGE_LINES.len()],
     /// Blocks in the sums.
     pub(crate) blocks: u32,
@@ -84,9 +85,9 @@ pub(crate) struct Flush {
     pub(crate) time_us: i64,
     /// Height of the tip at the time of the flush; 0 before the first.
     pub(crate) height: u32,
-    /// Milliseconds it took, where the log says (`-debug=bench`).
+    /// Its milliseconds, if the log has them (`-debug=bench`).
     pub(crate) ms: Option<f64>,
-    /// Coins written, where the log says.
+    /// Number of coins written, if the log has it.
     pub(crate) coins: Option<u64>,
 }
 
@@ -113,7 +114,7 @@ impl Trust {
     }
 }
 
-/// What one start of a program wrote.
+/// The log of one start of a program.
 #[derive(Debug, Default)]
 pub(crate) struct LogRun {
     /// The version line, or empty.
@@ -128,26 +129,27 @@ pub(crate) struct LogRun {
     pub(crate) background: Vec<Tip>,
     /// Flushes that the log names.
     pub(crate) flushes: Vec<Flush>,
-    /// "Writing partial batch": parts in which Core wrote the coins of flushes (`-debug=coindb`), the last one of each not counted.
+    /// Number of "Writing partial batch" lines: parts in which Core wrote the coins of flushes (`-debug=coindb`),
+    /// without the last one of each flush.
     pub(crate) partial_batches: u64,
     /// Stage times by `height / STAGE_BIN`.
     pub(crate) stages: BTreeMap<u32, StageSums>,
     /// Milliseconds of each block, from "Connect block" lines.
     pub(crate) block_ms: Vec<f32>,
-    /// True where times were written to the microsecond.
+    /// Whether times have microseconds.
     pub(crate) micros: bool,
-    /// True where "Shutdown done" was written: the end is the program's own.
+    /// Whether there is a line "Shutdown done": the program ended normally.
     pub(crate) shut_down: bool,
-    /// Which scripts ran, where the log says.
+    /// Which scripts ran, if the log shows it.
     pub(crate) trust: Option<Trust>,
-    /// Lines that are cut or damaged.
+    /// Number of truncated or damaged lines.
     pub(crate) damaged: u64,
 }
 
 /// A log as read.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    /// Its runs, in the order of the file; those without a tip too.
+    /// Its runs, in the order of the file, including those without a tip.
     pub(crate) runs: Vec<LogRun>,
     /// Bytes read.
     pub(crate) bytes: u64,
@@ -161,7 +163,7 @@ pub(crate) struct Log {
     pub(crate) runs_left_out: u64,
 }
 
-/// The trust level that a log states, if it does: [`EVERY_SCRIPT`] or [`ASSUMED_VALID`].
+/// The trust level that a log states: [`EVERY_SCRIPT`] or [`ASSUMED_VALID`].
 ///
 /// # Errors
 ///
@@ -221,12 +223,12 @@ struct Reader {
     tips: usize,
     /// Stage times of the block that is being connected.
     pending: StageSums,
-    /// True where the log's current start is beyond [`RUNS_MAX`].
+    /// Whether the current start is beyond [`RUNS_MAX`].
     overflow: bool,
 }
 
 impl Reader {
-    /// The run that lines belong to; the first begins with the first line.
+    /// The run to which lines belong; the first run begins with the first line.
     fn run(&mut self) -> &mut LogRun {
         if self.log.runs.is_empty() {
             self.log.runs.push(LogRun::default());
@@ -239,7 +241,7 @@ impl Reader {
         self.pending = StageSums::default();
         let used = self.log.runs.last().is_some_and(|run| run.start_us.is_some());
         if !used {
-            self.run(); // Nothing was said yet: the run that is there is this one.
+            self.run(); // The run has no data yet, so it continues as the new one.
         } else if self.log.runs.len() < RUNS_MAX {
             self.log.runs.push(LogRun::default());
         } else {
@@ -327,7 +329,7 @@ impl Reader {
             Some(b'D' | b'E' | b'A' | b'V') => self.trust(message),
             _ => {
                 if memmem::find(whole, line::TIP).is_some() || memchr(0, whole).is_some() {
-                    self.run().damaged += 1; // Two lines run together, or zeros of a page never written.
+                    self.run().damaged += 1; // Two joined lines, or zeros of a page that was never written.
                 }
             }
         }
@@ -364,7 +366,7 @@ impl Reader {
             return;
         };
         if stage == LOAD {
-            self.pending = StageSums::default(); // What a template's test left behind is not this block's.
+            self.pending = StageSums::default(); // Drops times of a block template's check.
         }
         if stage < POSTPROCESS {
             self.pending.ms[stage] += ms;
@@ -383,10 +385,10 @@ impl Reader {
     ///
     /// `BatchWrite: write coins cache to disk (N out of M cached coins) completed (12.00ms)` since v31,
     /// `FlushStateToDisk: write coins cache to disk (N coins, ..kB) completed (1.00s)` since v0.21, `Committed N
-    /// changed transaction outputs (out of M) to coin database...` in all. The latter is written just before the end
-    /// of the first, so the two are one flush. `FlushSnapshotToDisk: completed (12.00ms)` is a flush while a snapshot
-    /// is loaded; it has no number of coins. The same applies to `BatchWrite took=12ms, maxMem=317MiB` and
-    /// `BatchWrite: completed in 12ms`, of patched programs in threads about flushes.
+    /// changed transaction outputs (out of M) to coin database...` in all. The last of these is written just before the
+    /// end of the first, so both are one flush. `FlushSnapshotToDisk: completed (12.00ms)` is a flush while a snapshot
+    /// is loaded; it has no number of coins. The same applies to `BatchWrite took=12ms, maxMem=317MiB` and `BatchWrite:
+    /// completed in 12ms`, of patched programs in threads about flushes.
     fn flush(&mut self, line: &Line<'_>) {
         const TITLE: &[u8] = b"write coins cache to disk (";
         const COMPLETED: &[u8] = b" completed (";
@@ -436,7 +438,7 @@ impl Reader {
     }
 }
 
-/// Height of the last tip in a piece of a log that is made of whole lines.
+/// Height of the last tip in a piece of a log that consists of whole lines.
 pub fn last_height(piece: &[u8]) -> Option<u32> {
     let mut end = piece.len();
     while let Some(at) = memmem::rfind(&piece[..end], line::TIP) {

@@ -1,4 +1,5 @@
-//! The numbers behind each chart, one file a chart: every point that was read, not the thinned ones of the picture.
+//! The numbers of each chart, one file for each chart: every point that was read, not only the thinned ones of the
+//! picture.
 //!
 //! Long form: the first column is the run. Absent on purpose: formatting; a figure is written so that it reads back the same.
 
@@ -8,7 +9,7 @@ use super::charts::Chart;
 use super::input::{Inputs, Run};
 use crate::debug_log::{STAGE_BIN, STAGE_LINES};
 
-/// Writes what is behind `chart`.
+/// Writes the numbers of `chart`.
 ///
 /// # Errors
 ///
@@ -96,7 +97,7 @@ fn block_times(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The chart's table where it says it all, then the curve where there is one.
+/// The chart's table if it is complete, and the curve if there is one.
 fn table(chart: &Chart, out: &mut dyn Write) -> io::Result<()> {
     if chart.id == "ratio" {
         out.write_all(b"run,baseline_seconds,time_over_baseline\n")?;
@@ -111,7 +112,7 @@ fn table(chart: &Chart, out: &mut dyn Write) -> io::Result<()> {
     chart.table.rows.iter().try_for_each(|row| writeln!(out, "{}", line(&row.cells)))
 }
 
-/// A field as RFC 4180 wants it.
+/// A field as RFC 4180 requires it.
 fn quoted(field: &str) -> String {
     if field.contains(['"', ',', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))

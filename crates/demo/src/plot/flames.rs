@@ -1,6 +1,6 @@
-//! Flame graphs of each cell, and of what one has more of than another.
+//! Flame graphs of each cell, and of the difference of two cells.
 //!
-//! Absent on purpose: drawing by ourselves: inferno does it.
+//! Absent on purpose: our own drawing code; the crate inferno draws.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use inferno::{differential, flamegraph};
 use super::stacks::Stacks;
 use super::{PlotError, PlotOptions, beside};
 
-/// Writes the flame graph of each cell that was profiled, and of what it has more of than the one it is compared with.
+/// Writes the flame graph of each profiled cell, and of its difference from the cell with which it is compared.
 pub(super) fn write(all: &[Stacks], options: &PlotOptions, files: &mut Vec<PathBuf>) -> Result<(), PlotError> {
     for (at, stacks) in all.iter().enumerate() {
         files.push(beside(&options.out, &format!("flame-{}", at + 1), "svg"));
@@ -36,7 +36,8 @@ impl Stacks {
         flamegraph::from_reader(&mut options, self.lines().as_bytes(), out).map_err(io::Error::other)
     }
 
-    /// The flame graph of the cell, coloured by what it has more (red) or less (blue) of than `before`; shares, not counts.
+    /// The flame graph of the cell, coloured where its share of samples is higher (red) or lower (blue) than in
+    /// `before`.
     pub(super) fn draw_against(&self, before: &Stacks, out: &mut dyn Write) -> io::Result<()> {
         let mut difference = Vec::new();
         let compared = differential::Options { normalize: true, ..differential::Options::default() };

@@ -17,7 +17,8 @@ const JS: &str = include_str!("report.js");
 /// Tables with more columns than this are placed below the chart, not to its right.
 const BESIDE_COLUMNS_MAX: usize = 5;
 
-/// Widths of a chart with its table below it and to its right, so that letters have the same size on a wide screen.
+/// Widths of a chart with its table below it, and with its table to its right, so that letters have the same size on a
+/// wide screen.
 const WIDTH: f64 = 1100.0;
 const WIDTH_BESIDE: f64 = 660.0;
 
@@ -27,7 +28,7 @@ pub(super) fn page(charts: &Charts, inputs: &Inputs) -> String {
     let sections: String = charts.charts.iter().map(section).collect();
     let links: String =
         charts.charts.iter().map(|chart| format!("<a href=\"#{}\">{}</a>", chart.id, escape(&link(chart)))).collect();
-    // In JSON a "<" may stand in strings only; written so, no text can end the script.
+    // In JSON a "<" occurs only in strings; with this escape no text can end the script.
     let data = Value::Array(charts.charts.iter().map(data).collect()).to_string().replace('<', "\\u003c");
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

@@ -1,7 +1,7 @@
 //! Reads files and directories into [`Run`]s, from which every chart is drawn.
 //!
-//! A directory with `result.json` is a result of `lab run`; any other directory is searched for such directories and for logs.
-//! Time 0 of a run is its first line, or, under `lab run`, the moment its program was started.
+//! A directory with `result.json` is a result of `lab run`; any other directory is searched for such directories and
+//! for logs. Time 0 of a run is its first line, or under `lab run` the start of its program.
 //!
 //! Absent on purpose: drawing.
 
@@ -14,16 +14,16 @@ use super::{PlotError, Skipped};
 use crate::debug_log::{self, LogRun, StageSums, Tip};
 use crate::result::{Cell, FORMAT, Outcome, RESULT_FILE, Report, RunRecord, SAMPLES_FILE, SAMPLES_HEADER};
 
-/// Directories inside directories that are searched.
+/// Maximum depth of searched directories.
 const DEPTH_MAX: usize = 6;
 
-/// Files that one directory may give; more are named as left out.
+/// Maximum number of files from one directory; further ones are listed as omitted.
 const FILES_MAX: usize = 10_000;
 
-/// A result of `lab run` is a few kilobytes a run.
+/// Maximum size of a result of `lab run`, which has a few kilobytes for each run.
 const RESULT_BYTES_MAX: u64 = 256 << 20;
 
-/// Ten samples a second for a month.
+/// Maximum number of samples: ten a second for a month.
 const SAMPLES_MAX: usize = 26_000_000;
 
 /// If a cache keeps less than this share of its bytes from one block to the next, it was flushed.
@@ -39,9 +39,9 @@ pub(super) struct Point {
     pub(super) t: f64,
     /// Height.
     pub(super) height: u32,
-    /// Transactions of the chain up to here; 0 where unknown.
+    /// Transactions of the chain up to this tip; 0 if unknown.
     pub(super) tx: u64,
-    /// Coins cache in MiB; NaN where unknown.
+    /// Coins cache in MiB; NaN if unknown.
     pub(super) cache_mib: f32,
     /// Entries of the coins cache.
     pub(super) entries: u64,
@@ -84,11 +84,11 @@ pub(super) struct Run {
     pub(super) group: String,
     /// Label of the program under `lab run`; empty for a log.
     pub(super) program: String,
-    /// Work and chain under `lab run`: runs of others are not compared with it. Empty for a log.
+    /// Work and chain under `lab run`: runs with other values are not compared with it. Empty for a log.
     pub(super) work: String,
     /// Version line of the program.
     pub(super) version: String,
-    /// Which scripts ran; empty where unknown.
+    /// Which scripts ran; empty if unknown.
     pub(super) trust: String,
     /// How it ended, in words.
     pub(super) ending: String,
@@ -98,24 +98,24 @@ pub(super) struct Run {
     pub(super) flushes: Vec<Flush>,
     /// Whether the flushes were inferred from the size of the cache, not from lines about them.
     pub(super) flushes_inferred: bool,
-    /// Parts in which the coins of flushes were written, without the last of each.
+    /// Number of parts in which the coins of flushes were written, without the last part of each.
     pub(super) partial_batches: u64,
     /// Stage times.
     pub(super) stages: BTreeMap<u32, StageSums>,
-    /// Milliseconds of single blocks.
+    /// Milliseconds of each block.
     pub(super) block_ms: Vec<f32>,
-    /// True where `block_ms` is the time between tips, spread over the blocks of one clock tick.
+    /// Whether `block_ms` is the time between tips, divided among the blocks of one clock tick.
     pub(super) block_ms_from_tips: bool,
     /// Samples of `lab run`.
     pub(super) samples: Vec<Sample>,
-    /// Seconds from start to end of the program, or to the last line.
+    /// Seconds from the start of the program to its end, or to the last line.
     pub(super) seconds: f64,
     /// Damaged lines.
     pub(super) damaged: u64,
 }
 
 impl Run {
-    /// Seconds at which `height` was first reached, between two tips by their straight line; none outside.
+    /// Seconds at which `height` was first reached, interpolated linearly between two tips; `None` outside of them.
     pub(super) fn reached(&self, height: f64) -> Option<f64> {
         let at = self.points.partition_point(|point| f64::from(point.height) < height);
         let next = self.points.get(at)?;
@@ -127,7 +127,7 @@ impl Run {
         Some(before.t + (next.t - before.t) * share)
     }
 
-    /// Height at `t`, between two tips by their straight line; 0 before the first.
+    /// Height at `t`, interpolated linearly between two tips; 0 before the first.
     pub(super) fn height_at(&self, t: f64) -> f64 {
         let at = self.points.partition_point(|point| point.t < t);
         let height = |point: &Point| f64::from(point.height);
@@ -153,7 +153,7 @@ pub(super) struct Inputs {
     pub(super) stacks: Vec<Stacks>,
     /// Files that are not plotted, and why.
     pub(super) skipped: Vec<Skipped>,
-    /// Starts of a program that connected no block.
+    /// Number of starts of a program that connected no block.
     pub(super) starts_without_blocks: usize,
     /// Lines read.
     pub(super) lines: u64,
@@ -257,17 +257,17 @@ fn one(path: &Path, inputs: &mut Inputs) -> Result<(), PlotError> {
     Ok(())
 }
 
-/// Whether a run of a log has something to draw of its own: tips, or flushes alone, as a load of a snapshot has them.
+/// Whether a run of a log has data of its own to draw: tips, or only flushes, as the load of a snapshot.
 fn has_own(run: &LogRun) -> bool {
     !run.tips.is_empty() || !run.flushes.is_empty()
 }
 
-/// Whether anything of a run of a log is drawn.
+/// Whether any data of a run of a log is drawn.
 fn is_drawn(run: &LogRun) -> bool {
     has_own(run) || !run.background.is_empty()
 }
 
-/// The file's name, with its directory's where the name is that of every log.
+/// The file's name, preceded by its directory's if it has the usual name of a log.
 fn name_of(path: &Path) -> String {
     let text =
         |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned()).unwrap_or_default();
@@ -285,7 +285,7 @@ fn name_of(path: &Path) -> String {
     if directory.is_empty() { "debug.log".to_owned() } else { format!("{directory}/debug.log") }
 }
 
-/// Turns a run of a log into what is drawn, its background validation into another.
+/// Converts a run of a log to a run to draw; its background validation becomes a separate one.
 fn push(mut log: LogRun, label: String, inputs: &mut Inputs) {
     let start_us = log.start_us.unwrap_or_default();
     let background = std::mem::take(&mut log.background);
@@ -349,7 +349,7 @@ fn from_log(log: LogRun, start_us: i64, seen: Option<&Run>) -> Run {
 /// Converts tips to points. If the log has only whole seconds, the time of a tip is taken from the sample in `seen`
 /// with its height, within that second; without samples the tips of a second are spread evenly over it.
 fn points(tips: &[Tip], start_us: i64, seen: Option<&Run>) -> Vec<Point> {
-    let mut clock = 0.0f64; // A clock that was set back must not draw a line backwards.
+    let mut clock = 0.0f64; // If the clock was set back, the line must not go backwards.
     let mut points = Vec::with_capacity(tips.len());
     for second in tips.chunk_by(|a, b| a.time_us == b.time_us) {
         let begin = second[0].time_us.saturating_sub(start_us) as f64 / 1e6;
@@ -426,7 +426,7 @@ fn result(path: &Path, inputs: &mut Inputs) -> Result<(), PlotError> {
     inputs.bytes += bytes;
     let directory = path.parent().unwrap_or(Path::new("."));
     for record in &report.runs {
-        // The directory is a name from a file: it may only lead downwards.
+        // The directory's name comes from a file, so it must not lead out of the result.
         if Path::new(&record.directory).components().any(|part| !matches!(part, Component::Normal(_))) {
             inputs.skipped.push(Skipped {
                 path: path.to_owned(),
@@ -514,7 +514,7 @@ fn samples_of(text: &str, damaged: &mut u64) -> (Vec<Sample>, Vec<Point>) {
     (samples, heights)
 }
 
-/// Gives runs of the same name numbers.
+/// Numbers runs with the same name.
 fn tell_apart(runs: &mut [Run]) {
     let mut seen = BTreeMap::<String, usize>::new();
     for run in runs.iter() {

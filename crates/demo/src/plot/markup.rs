@@ -1,6 +1,6 @@
-//! Text that goes into HTML and SVG.
+//! Text for HTML and SVG.
 
-/// `text` fit for HTML and SVG, in text and in attributes.
+/// `text`, escaped for HTML and SVG, in text and in attributes.
 pub(super) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -17,7 +17,7 @@ pub(super) fn escape(text: &str) -> String {
     safe
 }
 
-/// `name`, cut with an ellipsis where it is longer than `letters_max`.
+/// `name`, cut with an ellipsis if it is longer than `letters_max`.
 pub(super) fn shortened(name: &str, letters_max: usize) -> String {
     if name.chars().count() <= letters_max {
         return name.to_owned();

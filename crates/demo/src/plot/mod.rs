@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// What is plotted, and where to.
+/// The input and output of a report.
 #[derive(Clone, Debug)]
 pub struct PlotOptions {
     /// Logs, results (`result.json`), and directories of them.
@@ -38,9 +38,9 @@ pub struct PlotOptions {
     pub svg: bool,
     /// Writes a CSV file for each chart, with every point that was read.
     pub csv: bool,
-    /// The run, cell or program that the others are compared with; without one, the slowest.
+    /// The run, cell or program with which the others are compared; by default the slowest.
     pub baseline: Option<String>,
-    /// Puts the height on x and the time on y where they are drawn against each other.
+    /// Puts the height on x and the time on y, in charts of both.
     pub height_across: bool,
     /// Height from which on ratios are drawn.
     pub from_height: u32,
@@ -74,7 +74,7 @@ pub struct PlotReport {
     pub bytes: u64,
     /// Lines that are cut or damaged.
     pub damaged_lines: u64,
-    /// What is not in the report.
+    /// Files and parts of files that are not in the report.
     pub skipped: Vec<Skipped>,
     /// Important notes: runs that are not compared, runs that are not drawn.
     pub notes: Vec<String>,
@@ -97,21 +97,21 @@ pub enum PlotError {
         /// The I/O error.
         error: io::Error,
     },
-    /// A file that would be written is there already.
+    /// An output file exists already.
     Exists {
         /// Which.
         path: PathBuf,
     },
-    /// Nothing that was given can be plotted.
+    /// None of the inputs can be plotted.
     Nothing {
         /// Each file with its reason.
         skipped: Vec<Skipped>,
     },
     /// No run has the name of the baseline.
     Baseline {
-        /// The name that was given.
+        /// The given name.
         name: String,
-        /// The names that there are.
+        /// The existing names.
         names: Vec<String>,
     },
 }
@@ -143,7 +143,7 @@ impl std::error::Error for PlotError {}
 ///
 /// # Errors
 ///
-/// See [`PlotError`]. A file that is not a log does not cause an error if another can be plotted; the report names it.
+/// See [`PlotError`]. A file that is not a log causes no error if another one can be plotted; the report names it.
 pub fn plot(options: &PlotOptions) -> Result<PlotReport, PlotError> {
     check_free(&options.out, options)?;
     let inputs = input::read(&options.inputs)?;
@@ -197,7 +197,7 @@ fn check_free(path: &Path, options: &PlotOptions) -> Result<(), PlotError> {
     }
 }
 
-/// Writes a file under another name and renames it, so that it is there whole or not at all.
+/// Writes a file under another name and renames it, so that it is never incomplete.
 fn write(
     path: &Path,
     options: &PlotOptions,

@@ -4,10 +4,10 @@
 
 use super::charts::{Chart, Kind};
 
-/// A colour on a light and on a dark ground.
+/// A colour on a light and on a dark background.
 type Pair = (&'static str, &'static str);
 
-/// Runs and groups of runs.
+/// Colours of runs and groups of runs.
 const RUNS: [Pair; 8] = [
     ("#2f6fde", "#7aa8ff"),
     ("#d9622b", "#ff9a66"),
@@ -43,7 +43,7 @@ fn class_of(is_stage: bool, color: usize) -> String {
     if is_stage { format!("s{}", color % STAGES.len()) } else { format!("c{}", color % RUNS.len()) }
 }
 
-/// True where the colours have been used once.
+/// Whether all colours are already in use.
 pub(super) fn dashed(chart: &Chart, color: usize) -> bool {
     is_dashed(chart.kind == Kind::Stack, color)
 }
@@ -78,7 +78,7 @@ pub(super) fn page_css() -> String {
     )
 }
 
-/// The rules of an SVG file, which stands alone: explicit colours, for programs without CSS variables too.
+/// The rules of a separate SVG file: explicit colours, because some programs do not know CSS variables.
 pub(super) fn svg_css() -> String {
     let list = |pick: fn(Pair) -> &'static str| {
         all().map(|(name, pair)| format!(".{name}{{color:{}}}", pick(pair))).collect::<String>()

@@ -1,11 +1,11 @@
-//! From values to places on a drawing, and what an axis says about them.
+//! Maps values to positions on a drawing, and makes the labels of axes.
 //!
-//! A tick is written as short as it can be (`5k`, `1h30`), a value in full as `primitives::human` has it.
+//! Ticks have the shortest form (`5k`, `1h30`), values the full form of `primitives::human`.
 
 use super::charts::Unit;
 use primitives::human;
 
-/// From values to places on the drawing.
+/// Maps values to positions on the drawing.
 pub(super) struct Scale {
     pub(super) log: bool,
     pub(super) from: f64,
@@ -19,19 +19,19 @@ impl Scale {
         if self.log { value.max(1e-12).log10() } else { value }
     }
 
-    /// Where `value` lies between the ends: 0 at the one, 1 at the other.
+    /// Position of `value` between the ends, from 0 to 1.
     pub(super) fn share(&self, value: f64) -> f64 {
         let from = self.on_axis(self.from);
         let to = self.on_axis(self.to);
         if to > from { (self.on_axis(value) - from) / (to - from) } else { 0.0 }
     }
 
-    /// Where `value` is drawn.
+    /// Position at which `value` is drawn.
     pub(super) fn place(&self, value: f64) -> f64 {
         self.place_from + self.share(value) * (self.place_to - self.place_from)
     }
 
-    /// The value at a share of the way.
+    /// The value at a position from 0 to 1.
     pub(super) fn value(&self, share: f64) -> f64 {
         let from = self.on_axis(self.from);
         let to = self.on_axis(self.to);
@@ -39,7 +39,7 @@ impl Scale {
         if self.log { 10f64.powf(at) } else { at }
     }
 
-    /// Ticks, some `wanted` of them; on a logarithmic scale every power of ten.
+    /// About `wanted` ticks; on a logarithmic scale every power of ten.
     pub(super) fn ticks(&self, unit: Unit, wanted: usize) -> Vec<f64> {
         if self.log {
             let from = self.from.log10().ceil() as i32;
@@ -52,13 +52,13 @@ impl Scale {
     }
 }
 
-/// Steps between ticks for seconds: those of a clock.
+/// Steps between ticks for seconds, as on a clock.
 const CLOCK_STEPS: [f64; 22] = [
     0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10_800.0,
     21_600.0, 43_200.0, 86_400.0, 172_800.0,
 ];
 
-/// Ticks from 0 to `max`, some `wanted` of them, at round numbers; `clock` for seconds.
+/// About `wanted` ticks from 0 to `max`, at round numbers; `clock` for seconds.
 fn ticks(max: f64, wanted: usize, clock: bool) -> Vec<f64> {
     let rough = max / wanted.max(1) as f64;
     if !rough.is_finite() || rough <= 0.0 {

@@ -1,13 +1,13 @@
-//! Folded stacks of profiled runs in; the samples of each cell out.
+//! Reads the folded stacks of profiled runs, and returns the samples of each cell.
 //!
-//! Absent on purpose: sampling, which is the lab's, and flame graphs (`flames`).
+//! Absent on purpose: sampling (crate `lab`), and flame graphs (`flames`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::result::{Report, STACKS_FILE};
 
-/// Bytes of one run's stacks that are read.
+/// Maximum bytes that are read of one run's stacks.
 const STACKS_BYTES_MAX: u64 = 256 << 20;
 
 /// The samples of all runs of a cell.
@@ -15,7 +15,7 @@ const STACKS_BYTES_MAX: u64 = 256 << 20;
 pub(super) struct Stacks {
     /// The cell.
     pub(super) cell: String,
-    /// The cell that it is compared with, if it is another: for flame graphs.
+    /// The other cell with which it is compared, for flame graphs.
     #[cfg_attr(not(feature = "flames"), allow(dead_code, reason = "flame graphs alone show it"))]
     pub(super) against: Option<String>,
     /// Samples by stack: `thread;main;f`.
@@ -44,7 +44,7 @@ pub(super) fn of(report: &Report, directory: &Path) -> Vec<Stacks> {
 }
 
 impl Stacks {
-    /// Share of all samples in each function itself, the greatest first.
+    /// Share of all samples in each function itself, without called functions; the greatest first.
     pub(super) fn shares(&self) -> Vec<(&str, f64)> {
         let mut own = BTreeMap::<&str, u64>::new();
         for (stack, count) in &self.folded {

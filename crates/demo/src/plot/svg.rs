@@ -17,16 +17,16 @@ const PLOT_HEIGHT: f64 = 400.0;
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = 28.0;
 const BOTTOM: f64 = 56.0;
-/// Above the axes where neither title nor legend are: the name of the axis.
+/// Space for the name of the axis above the axes, if there is neither title nor legend.
 const TOP: f64 = 26.0;
-/// Width of a letter at 12 px, on the safe side.
+/// Width of a letter at 12 px, rounded up.
 const LETTER: f64 = 6.9;
-/// Flushes are marked in as many rows above the lines.
+/// Number of rows above the lines in which flushes are marked.
 const TICK_ROWS: usize = 6;
-/// Ticks across, and as many at each of the levels that the page zooms to.
+/// Number of ticks on the x axis, for each zoom level of the page.
 const TICKS_ACROSS: [usize; 3] = [9, 36, 144];
 
-/// The chart as a whole file.
+/// The chart as a separate file.
 pub(super) fn file(chart: &Chart) -> String {
     let mut body = String::new();
     let height = if chart.kind == Kind::Bars {
@@ -46,7 +46,8 @@ pub(super) fn file(chart: &Chart) -> String {
     )
 }
 
-/// The chart within the page, which has its own title and legend: no ground, no style; finer ticks for the zoom.
+/// The chart within the page, which has its own title and legend: without background and style, but with finer ticks
+/// for the zoom.
 pub(super) fn inline(chart: &Chart, width: f64) -> String {
     let mut body = String::new();
     let height = if chart.kind == Kind::Bars {
@@ -63,12 +64,12 @@ pub(super) fn inline(chart: &Chart, width: f64) -> String {
     )
 }
 
-/// The scale across of the picture that [`inline`] draws.
+/// The horizontal scale of the picture that [`inline`] draws.
 pub(super) fn inline_across(chart: &Chart, width: f64) -> Scale {
     Drawing::new(chart, width, TOP).x
 }
 
-/// The groups of a chart, in the order in which the legend has them, each with a series of it.
+/// The groups of a chart in the order of the legend, each with one of its series.
 pub(super) fn groups(chart: &Chart) -> Vec<&Series> {
     let mut groups = Vec::<&Series>::new();
     for series in &chart.series {
@@ -82,7 +83,7 @@ pub(super) fn groups(chart: &Chart) -> Vec<&Series> {
     groups
 }
 
-/// Which of [`groups`] a series belongs to.
+/// The index in [`groups`] of a series.
 pub(super) fn group_of(groups: &[&Series], series: &Series) -> usize {
     groups.iter().position(|other| other.group == series.group).unwrap_or(0)
 }
@@ -144,7 +145,7 @@ impl<'a> Drawing<'a> {
         Self { chart, groups: groups(chart), x, y }
     }
 
-    /// Draws it with the first of [`TICKS_ACROSS`] and the finer ones of `levels`; gives the height of the drawing.
+    /// Draws it with the first of [`TICKS_ACROSS`] and the finer ones of `levels`; returns the height of the drawing.
     fn draw(&self, levels: usize, out: &mut String) -> f64 {
         self.grid(levels, out);
         let x = &self.x;
@@ -201,7 +202,7 @@ impl<'a> Drawing<'a> {
                 ),
             );
         }
-        // Powers of ten are all that a logarithmic scale has.
+        // A logarithmic scale has only powers of ten.
         let levels = if x.log { 1 } else { levels };
         for (level, wanted) in TICKS_ACROSS.into_iter().enumerate().take(levels) {
             for value in x.ticks(self.chart.x.unit, wanted) {
@@ -332,7 +333,7 @@ impl<'a> Drawing<'a> {
         let mut placed: Vec<(f64, f64, f64)> = Vec::new();
         for (series, share, x, y, label) in marked {
             let width = LETTER * label.chars().count() as f64 + 4.0;
-            let turned = x + 9.0 + width > self.x.place_to + RIGHT - 4.0; // No room at the right: to the left, above the line.
+            let turned = x + 9.0 + width > self.x.place_to + RIGHT - 4.0; // Else left, above the line.
             let (left, mut at) = if turned { (x + 4.0 - width, y - 13.0) } else { (x + 9.0, y + 2.0) };
             let hits = |at: f64| {
                 placed
@@ -374,10 +375,11 @@ fn stack_tops(chart: &Chart) -> impl Iterator<Item = f64> + '_ {
     (0..columns).map(|at| chart.series.iter().filter_map(|series| series.points.get(at)).map(|point| point.1).sum())
 }
 
-/// One bar a series, names at the left, below a title that ends at `title`; gives the height of the drawing.
+/// One bar for each series, with names at the left, below a title that ends at `title`; returns the height of the
+/// drawing.
 fn bars(chart: &Chart, width: f64, title: Option<f64>, out: &mut String) -> f64 {
     const ROW: f64 = 34.0;
-    /// Room at the right for the figure behind the longest bar.
+    /// Space at the right for the figure after the longest bar.
     const FIGURE: f64 = 150.0;
     let top = title.unwrap_or(6.0);
     let names: Vec<_> = chart.series.iter().map(|series| shortened(&series.name, 52)).collect();

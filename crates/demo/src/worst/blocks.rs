@@ -13,16 +13,16 @@ use super::tx::{Input, Output, Tx};
 use crate::chain::Error;
 use crate::chain::files::{BlockFiles, Body};
 
-/// What anybody may spend.
+/// A script that anybody can spend.
 pub(super) const OP_TRUE: u8 = 0x51;
-/// Blocks under a coinbase that may be spent. Source: Bitcoin Core b88bffe, `COINBASE_MATURITY`.
+/// Number of blocks above a coinbase before it may be spent. Source: Bitcoin Core b88bffe, `COINBASE_MATURITY`.
 const MATURITY: u32 = 100;
 /// Regtest's first subsidy. It is halved above height 149.
 const SUBSIDY: u64 = 50 * 100_000_000;
 const HALVING_BLOCKS: u32 = 150;
-/// What the last output of a coinbase starts with. Source: BIP-0141.
+/// Start of the script in the last output of a coinbase. Source: BIP-0141.
 const COMMITMENT: [u8; 6] = [0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed];
-/// Bytes of a transaction that makes coins, at most: a block without witnesses has a million.
+/// Maximum bytes of a transaction that creates coins: a block without witnesses has a million.
 const FUND_BYTES_MAX: usize = 950_000;
 
 /// A coin that may be spent.
@@ -40,17 +40,17 @@ impl Spendable {
     }
 }
 
-/// A chain in the making.
+/// A chain that is being built.
 pub(super) struct Blocks {
     files: BlockFiles,
     height: u32,
-    /// Coinbases that were not spent, the oldest first: height, and the coin.
+    /// Unspent coinbases, the oldest first: height and coin.
     coinbases: std::collections::VecDeque<(u32, Spendable)>,
     pub(super) largest_block_bytes: u64,
 }
 
 impl Blocks {
-    /// Genesis, and enough blocks that two coinbases may be spent.
+    /// Starts with genesis, and enough blocks for two mature coinbases.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl Blocks {
         self.height
     }
 
-    /// Appends a block of these transactions and a coinbase.
+    /// Appends a block with a coinbase and these transactions.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// Appends blocks whose transactions make these coins, and gives them.
+    /// Appends blocks whose transactions create these coins, and returns the coins.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl Blocks {
         Ok((0..).zip(tx.outputs).map(|(vout, output)| Spendable { txid, vout, output }).collect())
     }
 
-    /// Hands everything to the system; the hash of the last block, and the bytes of all.
+    /// Writes everything to the system; returns the hash of the last block, and the bytes of all blocks.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
 //! The blocks of each kind.
 //!
-//! Limits that shape them: a block has 4,000,000 units of weight and 80,000 of sigops; a script of version 0 or before has
-//! 10,000 bytes and 201 operations, pushes not counted; tapscript has one check for each 50 units of a witness.
+//! Consensus limits determine them: a block has at most 4,000,000 weight units and a sigops cost of 80,000; a script
+//! before tapscript has at most 10,000 bytes and 201 operations, without pushes; tapscript allows one check for each 50
+//! units of a witness.
 
 use super::Kind;
 use super::blocks::{Blocks, OP_TRUE, Spendable};
@@ -11,10 +12,10 @@ use crate::chain::Error;
 use kernels::sha256::sha256d;
 use secp256k1::schnorr;
 
-/// Value of each coin that is made to be spent.
+/// Value of each coin that is created for a later spend.
 const VALUE: u64 = 1_000;
 
-/// Appends what a kind spends, then its blocks; how many of those.
+/// Appends blocks that create the coins of a kind, then the blocks of the kind; returns the number of the latter.
 pub(super) fn append(kind: Kind, blocks: &mut Blocks) -> Result<u32, Error> {
     match kind {
         Kind::QuadraticLegacy => quadratic_legacy(blocks),
@@ -32,7 +33,7 @@ fn outputs(script: &[u8], count: usize) -> Vec<Output> {
     vec![Output { value: VALUE, script: script.to_vec() }; count]
 }
 
-/// An output that is worth nothing and large: `bytes` of it.
+/// An output of value zero with `bytes` bytes.
 fn ballast(bytes: usize) -> Output {
     let mut script = vec![0x6a, OP_PUSHDATA2];
     script.extend_from_slice(&(bytes as u16).to_le_bytes());
@@ -40,7 +41,7 @@ fn ballast(bytes: usize) -> Output {
     Output { value: 0, script }
 }
 
-/// Outputs of `bytes` in all, about.
+/// Outputs of about `bytes` bytes in all.
 fn ballasts(bytes: usize) -> Vec<Output> {
     const ONE: usize = 50_000;
     (0..bytes / ONE).map(|_| ballast(ONE)).collect()
@@ -50,7 +51,7 @@ fn spending(coins: &[Spendable], outputs: Vec<Output>) -> Tx {
     Tx { inputs: coins.iter().map(Spendable::input).collect(), outputs }
 }
 
-/// 4,000 inputs of one transaction of 1,000,000 bytes, each with a key of its own and a signature.
+/// A transaction of 1,000,000 bytes with 4,000 inputs, each with a different key and a signature.
 fn quadratic_legacy(blocks: &mut Blocks) -> Result<u32, Error> {
     const INPUTS: u32 = 4_000;
     const BALLAST: usize = 520_000;
@@ -72,7 +73,7 @@ fn quadratic_legacy(blocks: &mut Blocks) -> Result<u32, Error> {
     Ok(1)
 }
 
-/// As many checks as fit, each of a signature and a key of its own; of the last input the last check fails.
+/// As many checks as fit, each with a different signature and key; the last check of the last input fails.
 fn sigops_bad_last(blocks: &mut Blocks) -> Result<u32, Error> {
     const INPUTS: u32 = 200;
     const CHECKS: u32 = 180;
@@ -90,7 +91,7 @@ fn sigops_bad_last(blocks: &mut Blocks) -> Result<u32, Error> {
     for (input, script) in (0..INPUTS).zip(scripts) {
         let hash = tx.witness_v0_hash(input as usize, &script, VALUE);
         let last = (input + 1) * CHECKS - 1;
-        // The first check takes what was pushed last.
+        // The first check uses the last pushed items.
         let signatures = (input * CHECKS..=last).rev().map(|number| {
             let is_bad = number + 1 == INPUTS * CHECKS;
             sign(hash, &pair(number + u32::from(is_bad)))
@@ -101,8 +102,8 @@ fn sigops_bad_last(blocks: &mut Blocks) -> Result<u32, Error> {
     Ok(1)
 }
 
-/// A legacy script that checks its signature `checks` times, with a separator before each check, which fails, and is true; the
-/// `dead` bytes are searched and never run.
+/// A legacy script that checks its signature `checks` times, with a separator before each check. All checks fail, but
+/// the script ends with true. The `dead` bytes are searched, but never run.
 fn failing_checks(number: u32, checks: usize, dead: &[u8]) -> Vec<u8> {
     let key = public(&pair(number));
     let mut script = Vec::new();
@@ -117,7 +118,8 @@ fn failing_checks(number: u32, checks: usize, dead: &[u8]) -> Vec<u8> {
     script
 }
 
-/// Appends a block with one transaction that spends these outputs with wrong signatures, and has `ballast` bytes more.
+/// Appends a block with one transaction that spends these outputs with wrong signatures, and has `ballast` additional
+/// bytes.
 fn append_wrongly_signed(blocks: &mut Blocks, outputs: Vec<Output>, ballast: usize) -> Result<u32, Error> {
     let coins = blocks.fund(outputs)?;
     let mut tx = spending(&coins, ballasts(ballast));
@@ -128,7 +130,7 @@ fn append_wrongly_signed(blocks: &mut Blocks, outputs: Vec<Output>, ballast: usi
     Ok(1)
 }
 
-/// Scripts of 10,000 bytes, most of them pushes of one byte, in which the signature stands some times.
+/// Scripts of 10,000 bytes, mostly pushes of one byte, which contain the signature several times.
 fn find_and_delete(blocks: &mut Blocks) -> Result<u32, Error> {
     const SCRIPT_BYTES: usize = 10_000;
     const CHECKS: usize = 48;
@@ -144,7 +146,7 @@ fn find_and_delete(blocks: &mut Blocks) -> Result<u32, Error> {
     append_wrongly_signed(blocks, outputs.collect(), 100_000)
 }
 
-/// 49 checks of each input with a separator before each: as many hashes of a transaction of 1,000,000 bytes.
+/// Each input has 49 checks, with a separator before each, so it needs 49 hashes of a transaction of 1,000,000 bytes.
 fn code_separator(blocks: &mut Blocks) -> Result<u32, Error> {
     const CHECKS: usize = 49;
     const INPUTS: u32 = 80;
@@ -152,7 +154,7 @@ fn code_separator(blocks: &mut Blocks) -> Result<u32, Error> {
     append_wrongly_signed(blocks, outputs.collect(), 950_000)
 }
 
-/// One of 20 keys, the first: keys are tried from the last one down.
+/// The matching key is the first of 20, because keys are tried from the last one down.
 fn multisig(blocks: &mut Blocks) -> Result<u32, Error> {
     const INPUTS: usize = 3_900;
     const KEYS: u32 = 20;
@@ -160,7 +162,8 @@ fn multisig(blocks: &mut Blocks) -> Result<u32, Error> {
     (0..KEYS).for_each(|number| push(&mut script, &public(&pair(number))));
     script.extend_from_slice(&[1, KEYS as u8, OP_CHECKMULTISIG]);
     let coins = blocks.fund(outputs(&p2wsh(&script), INPUTS))?;
-    // The hashes of all inputs are made once for each transaction: several of them, so that making them is not quadratic.
+    // The hashes of all inputs are computed once for each transaction. There are several transactions, so that the
+    // generation is not quadratic.
     let mut txs = Vec::new();
     for some in coins.chunks(INPUTS / 20) {
         let mut tx = spending(some, vec![Output { value: VALUE, script: vec![OP_TRUE] }]);
@@ -177,7 +180,7 @@ fn multisig(blocks: &mut Blocks) -> Result<u32, Error> {
 /// Depth of a Merkle tree of scripts. Source: BIP-0341.
 const DEPTH_MAX: usize = 128;
 
-/// Inputs that reveal a script 128 levels deep, and run nothing.
+/// Inputs that reveal a script 128 levels deep, which runs no operations.
 fn deep_mast(blocks: &mut Blocks) -> Result<u32, Error> {
     const BLOCKS: usize = 24;
     const INPUTS: usize = 910;
@@ -194,7 +197,7 @@ fn deep_mast(blocks: &mut Blocks) -> Result<u32, Error> {
     Ok(BLOCKS as u32)
 }
 
-/// 79,000 checks of Schnorr signatures: each takes 35 bytes of script, and 15 that pay for it.
+/// 79,000 checks of Schnorr signatures: each takes 35 bytes of script, and 15 bytes that add to the budget.
 fn tapscript(blocks: &mut Blocks) -> Result<u32, Error> {
     const INPUTS: u32 = 40;
     const CHECKS: usize = 1_960;
@@ -227,7 +230,7 @@ fn tapscript(blocks: &mut Blocks) -> Result<u32, Error> {
     Ok(1)
 }
 
-/// Chains of transactions with one input and one output, each with a script of its own in its witness.
+/// Chains of transactions with one input and one output, each with a unique script in its witness.
 fn script_cache(blocks: &mut Blocks) -> Result<u32, Error> {
     const BLOCKS: u32 = 24;
     const CHAINS: u32 = 100;

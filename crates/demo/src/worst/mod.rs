@@ -19,16 +19,16 @@ use std::time::Instant;
 use crate::chain::Error;
 use blocks::Blocks;
 
-/// What makes the blocks slow.
+/// The property that makes the blocks slow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Legacy inputs in one transaction as large as a block: each signature hashes all of it.
     QuadraticLegacy,
-    /// 80,000 signatures of witness version 0, of which the last one is wrong: the block is invalid.
+    /// 80,000 signatures of witness version 0, the last of which is wrong, so that the block is invalid.
     SigopsBadLast,
     /// Legacy scripts of 10,000 bytes that every check of a signature searches for the signature (FindAndDelete).
     FindAndDelete,
-    /// CHECKMULTISIG of 20 keys, of which the one that fits is tried last.
+    /// CHECKMULTISIG of 20 keys, where the matching key is tried last.
     Multisig,
     /// Legacy scripts with an OP_CODESEPARATOR before each check: no hash of an input is used twice.
     CodeSeparator,
@@ -36,7 +36,8 @@ pub enum Kind {
     DeepMast,
     /// As many checks of Schnorr signatures as the budget of tapscript allows.
     Tapscript,
-    /// Transactions of the least size, each with a script and a witness of its own: an entry in every cache, found in none.
+    /// Transactions of minimum size, each with a unique script and witness: they fill caches, and are found in no
+    /// cache.
     ScriptCache,
 }
 
@@ -86,7 +87,7 @@ pub struct WorstReport {
     pub height: u32,
     /// Its hash, as RPC prints it.
     pub bestblock: String,
-    /// Height of the last valid block: one less where the last one is invalid.
+    /// Height of the last valid block: one less if the last block is invalid.
     pub height_valid: u32,
     /// Blocks of the kind.
     pub blocks_worst: u32,
@@ -98,7 +99,7 @@ pub struct WorstReport {
     pub seconds: f64,
 }
 
-/// Makes a chain whose last blocks are of `kind`, in `out`, the data directory to be.
+/// Generates a chain whose last blocks are of `kind`, in the new data directory `out`.
 ///
 /// # Errors
 ///

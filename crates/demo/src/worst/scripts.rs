@@ -1,4 +1,4 @@
-//! Keys, signatures and scripts that the kinds share.
+//! Keys, signatures and scripts that all kinds use.
 
 use kernels::sha256::sha256;
 use secp256k1::{Keypair, Message, SecretKey, ecdsa};
@@ -51,7 +51,7 @@ pub(super) fn sign(hash: [u8; 32], pair: &Keypair) -> Vec<u8> {
     signature
 }
 
-/// A signature that verifies for nothing here, with the encoding of one that does: it is of another message.
+/// A signature with a valid encoding that never verifies here, because it signs another message.
 pub(super) fn wrong_signature(number: u32) -> Vec<u8> {
     sign(sha256(&number.to_le_bytes()), &pair(u32::MAX))
 }
@@ -71,7 +71,7 @@ pub(super) fn tapleaf(script: &[u8]) -> [u8; 32] {
     hasher.finalize()
 }
 
-/// An output that a script spends, and what proves that the script is in it: under `depth` branches.
+/// A taproot output whose script is under `depth` branches, and the proof that it contains the script.
 pub(super) fn taproot(script: &[u8], depth: usize) -> (Vec<u8>, Vec<u8>) {
     let internal = pair(0);
     let mut node = tapleaf(script);

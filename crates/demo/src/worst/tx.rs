@@ -1,7 +1,7 @@
 //! Transactions as values, with their serialization and signature hashes, written directly from the rules without
 //! optimization.
 //!
-//! Absent on purpose: reusing parts of a hash between inputs, except for a kind of block that needs a million of them.
+//! Absent on purpose: reuse of parts of a hash between inputs, except for a kind of block that needs a million hashes.
 
 use kernels::sha256::{sha256, sha256d};
 use primitives::encode::put_compact_size;
@@ -93,7 +93,8 @@ impl Tx {
         sha256d(&self.stripped())
     }
 
-    /// What a legacy signature with [`SIGHASH_ALL`] commits to, as bytes. Source: Bitcoin Core b88bffe, `SignatureHash`.
+    /// The bytes to which a legacy signature with [`SIGHASH_ALL`] commits. Source: Bitcoin Core b88bffe,
+    /// `SignatureHash`.
     pub(super) fn legacy_message(&self, index: usize, script_code: &[u8]) -> Vec<u8> {
         let mut out = VERSION.to_vec();
         put_compact_size(&mut out, self.inputs.len() as u64);
@@ -108,7 +109,7 @@ impl Tx {
         out
     }
 
-    /// What a signature of witness version 0 with [`SIGHASH_ALL`] commits to. Source: BIP-0143.
+    /// The hash to which a signature of witness version 0 with [`SIGHASH_ALL`] commits. Source: BIP-0143.
     pub(super) fn witness_v0_hash(&self, index: usize, script_code: &[u8], value: u64) -> [u8; 32] {
         let mut prevouts = Vec::new();
         let mut outputs = Vec::new();
@@ -127,8 +128,8 @@ impl Tx {
         sha256d(&out)
     }
 
-    /// What a signature with SIGHASH_DEFAULT in a leaf commits to; `spent` are the outputs of all inputs. Source: BIP-0341,
-    /// BIP-0342.
+    /// The hash to which a signature with SIGHASH_DEFAULT in a leaf commits; `spent` are the outputs of all inputs.
+    /// Source: BIP-0341, BIP-0342.
     pub(super) fn tapscript_hash(&self, index: usize, spent: &[Output], leaf: &[u8; 32]) -> [u8; 32] {
         let mut prevouts = Vec::new();
         let mut amounts = Vec::new();

@@ -63,7 +63,7 @@ impl Value {
         self.read_number().number
     }
 
-    /// Like [`Value::number`], and whether the text consists only of digits.
+    /// Like [`Value::number`], and returns whether the text consists only of digits.
     pub(crate) fn read_number(&self) -> Read {
         let text = self.text().trim_matches([' ', '\x0c', '\n', '\r', '\t', '\x0b']);
         let text = match text.strip_prefix('+') {

@@ -1,10 +1,10 @@
 //! Mainnet by era: number of blocks, bytes, transactions, inputs and outputs, and the types of the spends.
 //!
-//! Counted: real blocks, one row each in [`Era::counted`]. A test reads them again if the test data exists. Cited:
-//! transactions by height from the chain parameters of Bitcoin Core (`chainTxData`, checkpoints and snapshots of its
-//! releases, and of b88bffe), the totals in [`TOTAL`] with their sources. An era has its cited number of transactions.
-//! Bytes, inputs and outputs for each transaction are the means of its counted blocks; one factor for all eras scales
-//! the sums to the cited totals: 0.98 for bytes, 0.95 for inputs, 0.95 for outputs.
+//! Counted data: real blocks, one row each in [`Era::counted`]. A test counts them again if the test data exists.
+//! Cited: transactions by height from the chain parameters of Bitcoin Core (`chainTxData`, checkpoints and snapshots of
+//! its releases, and of b88bffe), the totals in [`TOTAL`] with their sources. An era has its cited number of
+//! transactions. Bytes, inputs and outputs for each transaction are the means of its counted blocks; one factor for all
+//! eras scales the sums to the cited totals: 0.98 for bytes, 0.95 for inputs, 0.95 for outputs.
 //!
 //! Absent on purpose: ages by era, and the size of the UTXO set by height, because no available source has them.
 
@@ -32,12 +32,12 @@ pub(super) const TOTAL: Total =
 /// Error of the number of inputs and outputs, as a share.
 pub(super) const COUNT_ERROR: f64 = 0.06;
 
-/// Of a thousand outputs, the number that is unspent at the tip: 3.76 G outputs ever, 175 M coins.
+/// Of a thousand outputs, the number that are unspent at the tip: 3.76 G outputs in the whole chain, 175 M coins.
 pub(super) const SURVIVORS_PER_MILLE: f64 = 47.0;
 
-/// Of a thousand spends, the number that spends coins up to that age in blocks. A model of the whole history, fitted
-/// to 41 % within ten blocks and the majority within a hundred (BIP draft of block undo data), and to block 866,342
-/// beyond that.
+/// Of a thousand spends, the number of coins up to that age in blocks. A model of the whole history, fitted to 41 %
+/// within ten blocks and the majority within a hundred (BIP draft of block undo data), and to block 866,342 beyond
+/// that.
 pub(super) const AGES: [(u32, u32); 9] =
     [(0, 200), (1, 280), (10, 420), (100, 620), (144, 670), (1_000, 820), (10_000, 910), (52_560, 960), (200_000, 990)];
 
@@ -93,7 +93,7 @@ pub(super) struct Era {
     /// Its first height, and that of the next era.
     pub(super) from: u32,
     pub(super) to: u32,
-    /// Counted real blocks. One at a border counts for both eras.
+    /// Counted real blocks. The counted blocks; a block at a border counts for both eras.
     pub(super) counted: &'static [Counted],
     /// Bytes, inputs and outputs for each transaction, if the counted blocks are not representative.
     pub(super) cited: Option<[f64; 3]>,
@@ -237,7 +237,7 @@ pub(super) fn mainnet(assumed_to: u32) -> Vec<Part> {
 }
 
 /// A chain of `lab chain` with this number of full blocks of the newest profile, on this number of coins. The contents
-/// of a full block are the means that the test of `chain` checks.
+/// of a full block are means, which a test of `chain` checks.
 pub(super) fn made(blocks: u32, utxos: u64) -> Vec<Part> {
     let blocks = f64::from(blocks);
     let utxos = utxos as f64;

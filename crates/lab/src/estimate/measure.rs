@@ -1,4 +1,4 @@
-//! What the machine does in about a minute: the disk, the memory, and the engine itself on small chains of every era.
+//! Measures the machine for about a minute: the disk, the memory, and the engine itself on small chains of every era.
 //!
 //! The engine's own counters give the cost of a stage. Each chain is reindexed several times; the variation between
 //! them is the error of the rate.
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// Full blocks of each era's chain, and the coins that they begin with.
 const ERA_BLOCKS: u32 = 8;
 const ERA_COINS: u64 = 20_000;
-/// Of small blocks more are made, so that a chain is work for some tenths of a second.
+/// Chains of small blocks have more of them, so that a chain takes some tenths of a second.
 const SMALL_BLOCKS: u32 = 30;
 /// The chain whose coins do not fit in the cache.
 const SET_BLOCKS: u32 = 60;
@@ -35,14 +35,14 @@ const SET_CACHE_BYTES: usize = 64 << 20;
 const TAIL: u32 = 2_100;
 /// How often each chain is reindexed.
 const TIMES: usize = 3;
-/// Bytes that are written and synced, and at a time.
+/// Bytes that are written and synced in total, and at a time.
 const DISK_BYTES: usize = 192 << 20;
 const DISK_PIECE: usize = 8 << 20;
-/// Bytes of a read, threads that read, and how long they do.
+/// Bytes of a read, number of reading threads, and duration.
 const PAGE: usize = 4096;
 const READERS: u64 = 4;
 const READING: Duration = Duration::from_millis(1_500);
-/// Places of the table that is walked through, of four bytes each.
+/// Number of entries, of four bytes each, in the table for measuring latency.
 const WALKED: u32 = 16 << 20;
 const WALK_STEPS: u32 = 2 << 20;
 
@@ -82,7 +82,7 @@ pub(super) fn measure(
     Ok(measured)
 }
 
-/// Bytes written and synced in a second, and reads in a second.
+/// Bytes written and synced per second, and reads per second.
 fn disk(directory: &Path, bytes: usize, reading: Duration) -> io::Result<(Rate, Rate)> {
     let path = directory.join("disk");
     let piece: Vec<u8> =
@@ -130,11 +130,11 @@ fn disk(directory: &Path, bytes: usize, reading: Duration) -> io::Result<(Rate, 
     Ok((Rate::of(&writes), Rate::of(&reads)))
 }
 
-/// Nanoseconds for a step along a random cycle through all of `places` places.
+/// Nanoseconds for a step of a random cycle through `places` entries.
 fn memory_ns(places: u32, steps: u32) -> f64 {
     let mut next: Vec<u32> = (0..places).collect();
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    // One cycle through all places. Source: Sattolo, "An algorithm to generate a random cyclic permutation", 1986.
+    // One cycle through all entries. Source: Sattolo, "An algorithm to generate a random cyclic permutation", 1986.
     for at in (1..next.len()).rev() {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         next.swap(at, ((u128::from(state) * at as u128) >> 64) as usize);
@@ -184,7 +184,7 @@ impl Lab<'_> {
         })
     }
 
-    /// The rates of the coin set, of a chain whose scripts are assumed valid.
+    /// The rates of the coin set, measured with a chain whose scripts are assumed valid.
     fn set(&self, rates: &mut Rates) -> Result<(), Error> {
         let (blocks, coins) = if self.options.quick { (2, 20_000) } else { (SET_BLOCKS, SET_COINS) };
         let (datadir, tip) = self.chain("set", blocks, coins, Profile::Mainnet2025, Signatures::Fake)?;

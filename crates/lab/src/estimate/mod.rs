@@ -28,7 +28,7 @@ const ASSUMED_TO: u32 = 966_143;
 /// Options: the estimated sync, and where to measure.
 #[derive(Clone, Debug)]
 pub struct EstimateOptions {
-    /// A directory on the disk that the data directory would be on; some hundred MB are written there, and removed.
+    /// A directory on the disk of the future data directory; some hundred MB are written there, and removed.
     pub directory: PathBuf,
     /// Workers.
     pub threads: usize,
@@ -36,9 +36,9 @@ pub struct EstimateOptions {
     pub dbcache_bytes: u64,
     /// Download rate in bytes a second; `None` if the block files exist.
     pub download: Option<f64>,
-    /// A generated chain in place of mainnet: its number of full blocks, and of coins before them.
+    /// A generated chain instead of mainnet: its number of full blocks, and of coins before them.
     pub made: Option<(u32, u64)>,
-    /// Uses small chains, once each: only tests that the command works.
+    /// Uses small chains, once each, only to test that the command works.
     pub quick: bool,
     /// Set from outside to stop.
     pub stop: Arc<AtomicBool>,
@@ -185,7 +185,7 @@ pub struct Report {
     pub seconds: f64,
 }
 
-/// Measures and estimates; tells `say` what it does.
+/// Measures and estimates; calls `say` with the current step.
 ///
 /// # Errors
 ///

@@ -25,9 +25,9 @@ const UNDO_BYTES: f64 = 33.0;
 /// the page cache. Source: bench/record/2026-11-21-network.md, 0.85 s for 480 MB.
 const RECEIVE_S_PER_BYTE: f64 = 0.85 / 480e6;
 
-/// Number of times a coin is written, including compactions: with a cache of at least half the set, and the addition
-/// for each tenfold set. Source: bench/record/2026-11-21-baseline.md, 1.44 GB for 0.35 GB with a cache of a quarter of
-/// the set.
+/// Number of times that a coin is written, including compactions: the value for a cache of at least half the set, and
+/// the addition for each tenfold set. Source: bench/record/2026-11-21-baseline.md, 1.44 GB for 0.35 GB with a cache of
+/// a quarter of the set.
 const WRITES: f64 = 2.0;
 const WRITES_PER_TENFOLD: f64 = 2.0;
 
@@ -98,7 +98,7 @@ pub(super) struct Settings {
     pub(super) threads: f64,
     pub(super) dbcache_bytes: f64,
     pub(super) memory_bytes: f64,
-    /// Bytes a second that come from peers; `None` for block files that are there.
+    /// Bytes a second that arrive from peers; `None` if the blocks are in files.
     pub(super) download: Option<f64>,
     pub(super) every_script: bool,
 }

@@ -1,8 +1,8 @@
 //! Builds programs that a plan names by commit, in a worktree below the results, once for each commit and set of
 //! flags.
 //!
-//! Absent on purpose: any toolchain but the one that `cargo` selects in the repository. The worktree is removed after
-//! the build.
+//! Absent on purpose: any toolchain except the one that `cargo` selects in the repository. The worktree is removed
+//! after the build.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ fn built(build: &Build, out: &Path, progress: &Progress) -> Result<PathBuf, Stri
     std::fs::create_dir_all(&directory).map_err(wrong)?;
     progress.line(&format!("      {} is built from {}", build.commit, build.repository.display()));
     let place = source.display().to_string();
-    // Left by an interrupted build.
+    // Removes the worktree of an interrupted build.
     let _ = git(&build.repository, &["worktree", "remove", "--force", &place]);
     git(&build.repository, &["worktree", "add", "--detach", &place, &commit])?;
     let made = cargo(&source, &target, &build.rustflags);

@@ -144,9 +144,9 @@ fn same_end(one: Ends<'_>, other: Ends<'_>) -> Result<(), String> {
     differ(Some(one.2), Some(other.2), "trust level")
 }
 
-/// The cell that this one is compared with: the baseline program's with the same work, chain and settings. If only the
-/// baseline ran this work and chain, its first cell of them. A work that the baseline does not do has its first program as
-/// baseline.
+/// The cell with which this one is compared: that of the baseline program with the same work, chain and settings. If
+/// only the baseline ran this work and chain, its first cell of them. A work that the baseline does not do has its
+/// first program as baseline.
 fn baseline(plan: &Plan, at: usize) -> Option<usize> {
     let own = &plan.cells[at];
     let alike = || plan.cells.iter().filter(|other| other.work == own.work && other.chain == own.chain);

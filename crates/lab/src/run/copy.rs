@@ -57,7 +57,7 @@ pub(super) fn chain(from: &Path, to: &Path, what: What) -> io::Result<Copied> {
         }
     }
     fs::create_dir_all(to)?;
-    rustix::fs::syncfs(File::open(to)?)?; // What a copy left to write must not be written during the run.
+    rustix::fs::syncfs(File::open(to)?)?; // Data of the copy must not be written back during the run.
     Ok(done)
 }
 
@@ -138,7 +138,7 @@ pub(super) fn can_reflink(from: &Path, to: &Path) -> bool {
         Ok(rustix::fs::ioctl_ficlone(File::create(&probe)?, File::open(some)?).is_ok())
     };
     let can = try_one().unwrap_or(false);
-    let _ = fs::remove_file(&probe); // It may never have been made.
+    let _ = fs::remove_file(&probe); // The file may not exist.
     can
 }
 

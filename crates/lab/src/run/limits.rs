@@ -121,7 +121,7 @@ impl Applied {
             fs::create_dir_all(&group).map_err(|error| format!("{}: {error}", group.display()))?;
         }
         if !group.join(file).exists() {
-            let _ = write(&parent.join("cgroup.subtree_control"), &format!("+{controller}")); // Seen by what is there then.
+            let _ = write(&parent.join("cgroup.subtree_control"), &format!("+{controller}")); // Checked below.
         }
         if !group.join(file).exists() {
             if is_new {
@@ -168,7 +168,7 @@ impl Applied {
 impl Drop for Applied {
     fn drop(&mut self) {
         for group in &self.groups {
-            let _ = fs::remove_dir(group); // Busy only while something is still in it.
+            let _ = fs::remove_dir(group); // It is busy only while it still contains a process.
         }
     }
 }

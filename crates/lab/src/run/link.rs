@@ -59,7 +59,7 @@ impl Drop for Line {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(accepts) = self.accepts.take() {
-            let _ = accepts.join(); // It does not panic; and if it did, the line is gone as wanted.
+            let _ = accepts.join(); // The thread does not panic; if it did, the link would be closed, as intended.
         }
     }
 }
@@ -102,7 +102,7 @@ fn accept(listener: &TcpListener, server: SocketAddr, link: Link, stop: &Arc<Ato
 
 fn close(ends: &[TcpStream; 2]) {
     for end in ends {
-        let _ = end.shutdown(Shutdown::Both); // Closed already: as wanted.
+        let _ = end.shutdown(Shutdown::Both); // The connection is already closed, as intended.
     }
 }
 
@@ -126,7 +126,7 @@ fn connect(near: TcpStream, server: SocketAddr, link: Link, ways: &[Free; 2], se
     Ok([near, far])
 }
 
-/// Bytes, and when they arrive.
+/// Bytes, and their time of arrival.
 type Piece = (Instant, Vec<u8>);
 
 /// Reads bytes from one end, and computes when they arrive at the other.
@@ -144,7 +144,7 @@ fn take(mut from: TcpStream, send: &SyncSender<Piece>, link: Link, free: &Free, 
             *free
         };
         held += trip * lost.of(bytes.div_ceil(SEGMENT));
-        // Once nothing waits any more, the delay has been caught up.
+        // When nothing waits any more, there is no remaining delay.
         held = held.min(trip * PIECES_MAX as u32);
         if send.send((on_line + trip / 2 + held, buffer[..bytes].to_vec())).is_err() {
             break;
@@ -157,13 +157,13 @@ fn take(mut from: TcpStream, send: &SyncSender<Piece>, link: Link, free: &Free, 
 fn give(mut to: TcpStream, receive: &Receiver<Piece>) {
     let mut last = Instant::now();
     while let Ok((at, bytes)) = receive.recv() {
-        last = last.max(at); // In order, whatever was held.
+        last = last.max(at); // Arrivals stay in order, even after a delay.
         thread::sleep(last.saturating_duration_since(Instant::now()));
         if to.write_all(&bytes).is_err() {
             break;
         }
     }
-    let _ = to.shutdown(Shutdown::Write); // Closed already: as wanted.
+    let _ = to.shutdown(Shutdown::Write); // The connection is already closed, as intended.
 }
 
 /// Draws the number of lost segments.

@@ -6,9 +6,8 @@
 //!
 //! `plan`: parses TOML into a plan. `check`, `survey`: find problems before anything runs; `build`: programs named by
 //! commit. `engine`, `state`, `prepare`, `program`, `process`, `sample`, `limits`, `link`, `copy`, `snapshot`: the
-//! runs; `profile`: their stacks; `least`: runs with less and less memory. `compare`: the results, in the form of
-//! `demo::result`.
-//! Absent on purpose: charts (`demo::plot` draws a result), and validating blocks.
+//! runs; `profile`: their stacks; `least`: runs with decreasing memory. `compare`: the results, in the form of
+//! `demo::result`. Absent on purpose: charts (`demo::plot` draws a result), and validating blocks.
 
 mod build;
 mod check;
@@ -50,7 +49,7 @@ use progress::Progress;
 use state::Engine;
 use survey::Surveyed;
 
-/// A commented plan, with `@CHAIN@` where the directory of a chain goes.
+/// A commented plan, with `@CHAIN@` in place of a chain's directory.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
 /// A copy of the plan, stored with its results.
@@ -221,7 +220,7 @@ pub fn run(options: &RunOptions) -> Result<Report, RunError> {
     fs::create_dir_all(&out).map_err(|error| RunError::io(&out, error))?;
     let checked = claim(&out, &text, options.resume, || ready(&plan, &out).map_err(refused));
     if let (Err(RunError::Plan { .. }), true) = (&checked, is_new_out) {
-        let _ = fs::remove_dir(&out); // Empty, for nothing was run; where it is not, it stays.
+        let _ = fs::remove_dir(&out); // The directory is empty, because nothing was run; otherwise it stays.
     }
     checked?;
     let chains = make_chains(&plan, &out, &ffwd, &progress)?;

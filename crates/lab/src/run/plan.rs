@@ -49,7 +49,7 @@ pub(super) struct Program {
     pub(super) kind: ProgramKind,
     /// `None` for the executable that runs the plan.
     pub(super) path: Option<PathBuf>,
-    /// The commit to build first, in place of a path.
+    /// The commit to build first, instead of a path.
     pub(super) build: Option<Build>,
     /// Additional arguments in every work, after our own.
     pub(super) args: Vec<String>,
@@ -191,7 +191,7 @@ pub(super) struct Work {
     /// Level of a verify.
     pub(super) level: u32,
     pub(super) blocks: u32,
-    /// The plan's limits, with those of the work in their place.
+    /// The plan's limits, overridden by those of the work.
     pub(super) limits: Limits,
     pub(super) line: usize,
 }
@@ -306,7 +306,7 @@ pub(super) struct Plan {
     /// Target width of the interval in percent: wider cells are repeated up to `repeats_max` times.
     pub(super) until_interval: Option<f64>,
     pub(super) repeats_max: u32,
-    /// Index of the program that the others are compared with.
+    /// Index of the program with which the others are compared.
     pub(super) baseline: usize,
     pub(super) page_cache: PageCache,
     pub(super) timeout_s: f64,

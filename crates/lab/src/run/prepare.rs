@@ -47,7 +47,7 @@ pub(super) struct Serving {
 }
 
 impl Engine<'_> {
-    /// Creates the directory that the run works on, and the server that it needs.
+    /// Creates the directory of the run, and the server that it needs.
     pub(super) fn set_up(
         &mut self,
         cell: &PlannedCell,

@@ -82,7 +82,7 @@ pub(super) fn run(job: &Job<'_>, watch: &mut dyn FnMut(f64, Option<u32>)) -> io:
     let mut child = spawn(&command, stdout, stderr, job.limits)?;
     let pid = child.id();
     let over = when_over(&child).inspect_err(|_| {
-        let _ = child.kill().and_then(|()| child.wait()); // Nothing would say when it ends.
+        let _ = child.kill().and_then(|()| child.wait()); // Its end could not be detected.
     })?;
     // If the profiler does not start, the run continues, and the record lacks its file.
     let profiled = job.profile.as_ref().and_then(|(profiler, data)| profiler.attach(pid, data).ok());
@@ -119,7 +119,7 @@ pub(super) fn run(job: &Job<'_>, watch: &mut dyn FnMut(f64, Option<u32>)) -> io:
         }
     };
     let seconds = (end - start).as_secs_f64();
-    let last = sample::usage(pid); // Not reaped yet: CPU and bytes are still told, memory is gone.
+    let last = sample::usage(pid); // Not reaped yet: CPU time and bytes are still available.
     let status = child.wait()?;
     drop(profiled);
     stopped |= job.stop.load(Ordering::Relaxed) && !status.success();
@@ -153,7 +153,7 @@ impl Watched {
         let height = self.tail.height();
         self.peak.rss_anon_bytes = self.peak.rss_anon_bytes.max(usage.rss_anon_bytes);
         self.peak.peak_rss_bytes = self.peak.peak_rss_bytes.max(usage.peak_rss_bytes);
-        // A process that has just ended reports no memory; its end follows.
+        // A process that has just ended reports no memory; its end is detected next.
         if usage.peak_rss_bytes > 0 {
             self.samples.push(Sample { seconds: (before - start).as_secs_f64(), usage, height });
         }
@@ -188,13 +188,13 @@ fn when_over(child: &Child) -> io::Result<mpsc::Receiver<Instant>> {
         while let Err(rustix::io::Errno::INTR) =
             rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         {}
-        let _ = tell.send(Instant::now()); // The receiver is gone where the wait was given up.
+        let _ = tell.send(Instant::now()); // The receiver is dropped if the wait was abandoned.
     })?;
     Ok(over)
 }
 
 fn signal(child: &Child, signal: Signal) {
-    let _ = rustix::process::kill_process(Pid::from_child(child), signal); // Ended meanwhile: as wanted.
+    let _ = rustix::process::kill_process(Pid::from_child(child), signal); // It ended meanwhile, as intended.
 }
 
 /// A serving program; stopped when dropped.

@@ -38,7 +38,7 @@ pub(super) struct Job<'a> {
     pub(super) work: &'a Work,
     pub(super) settings: &'a Settings,
     pub(super) chain: &'a Surveyed,
-    /// The data directory to work on.
+    /// The data directory of the run.
     pub(super) directory: &'a Path,
     /// The server of a sync.
     pub(super) connect: Option<SocketAddr>,
@@ -143,7 +143,7 @@ impl Job<'_> {
             }
         }
         if !self.work.kind.is_a_call() {
-            // It would not end; the work is done at this height.
+            // The program would not end by itself; the work is done at this height.
             add(format!("-stopatheight={}", self.target()));
         }
         if let Some(mib) = self.settings.dbcache_mib {

@@ -100,7 +100,7 @@ impl LogTail {
         let mut file = File::open(&self.path)?;
         let end = file.metadata()?.len();
         if end < self.offset {
-            self.offset = 0; // Another file under the same name.
+            self.offset = 0; // The log was replaced by another file with the same name.
         }
         let from = self.offset.max(end.saturating_sub(TAIL_BYTES));
         file.seek(SeekFrom::Start(from))?;

@@ -1,7 +1,7 @@
 //! Surveys a chain's directory: block files, number of blocks, height; whether index and coins exist.
 //!
 //! Absent on purpose: validation. The height is that of the longest chain of headers, which on a chain of constant
-//! difficulty is the best one; the results show what the programs make of it.
+//! difficulty is the best one; the results show the actual tip of the programs.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

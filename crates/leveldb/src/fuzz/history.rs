@@ -25,7 +25,7 @@ const TINY: Options =
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 type Record = (Vec<u8>, Option<Vec<u8>>);
 
-/// A history and what must be true of it.
+/// A history, and the conditions that it must satisfy.
 struct History<'a> {
     bytes: &'a [u8],
     disk: SimDisk,
@@ -229,11 +229,11 @@ fn only_disk(why: &Error) {
 }
 
 /// Commits records, in order of their keys, as one run of `parts` tables, the last of them first, as threads might.
-/// Compacts until there is room.
+/// Compacts until a level is free.
 ///
 /// # Errors
 ///
-/// As for a commit, and for a compaction.
+/// Errors are handled as for a commit and a compaction.
 pub fn commit_in_parts(db: &Db, records: &[Record], parts: usize) -> Result<()> {
     let bytes: usize = records.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len) + 14).sum();
     while !db.has_room(bytes as u64 + 500) {

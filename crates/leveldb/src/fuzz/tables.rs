@@ -61,7 +61,7 @@ impl Choices<'_> {
         list[self.below(list.len())]
     }
 
-    /// Keys that share much or nothing, some a prefix of another.
+    /// Keys that share many bytes or none; some are prefixes of others.
     fn key(&mut self) -> Vec<u8> {
         let stem = self.of(&STEMS);
         let number = self.byte();
@@ -153,7 +153,7 @@ fn made(choices: Choices<'_>, flaw: Flaw) -> (Files, Model) {
     let model = Model::new();
     let tables = Vec::new();
     let mut making = Making { choices, flaw, sequence: 0, files, model, tables };
-    // The newer, the higher.
+    // Newer tables are on higher levels.
     for level in (1..LEVELS).rev() {
         if making.choices.below(2) == 1 {
             making.level(level);
@@ -286,7 +286,7 @@ impl Making<'_> {
                         ..Edit::default()
                     });
                 }
-                // Its own edit, and an empty one.
+                // The table has its own edit, followed by an empty one.
                 2 => edits.push(Edit { added: vec![table.clone()], ..Edit::default() }),
                 // A table that was there before and is removed.
                 3 => {
@@ -347,7 +347,7 @@ fn placed(out: &mut Vec<u8>, block: &[u8]) -> Vec<u8> {
     handle
 }
 
-/// How a block is written.
+/// Options for writing a block.
 struct Style {
     /// Entries from one restart to the next.
     restarts: usize,

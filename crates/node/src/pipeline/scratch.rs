@@ -19,7 +19,7 @@ pub(crate) fn with_check<R>(kernels: Kernels, work: impl FnOnce(&mut CheckScratc
     })
 }
 
-/// Calls `work` with this thread's scratch space for the coins that a block makes.
+/// Calls `work` with this thread's scratch space for the coins that a block creates.
 pub(crate) fn with_new_coins<R>(work: impl FnOnce(&mut NewCoins) -> R) -> R {
     NEW_COINS.with_borrow_mut(work)
 }

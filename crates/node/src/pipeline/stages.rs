@@ -1,11 +1,10 @@
 //! The work on a block, stage by stage: each stage uses the result of the one before, and reads no files.
 //!
-//! `check`: bytes to tables and ids, or the first broken rule that needs no coins. `prepare`: those to the operations
-//! on the UTXO set. `judge`: answers to undo data and totals, or the first broken rule that needs the coins. `scripts`:
-//! runs the scripts of some inputs.
+//! `check`: bytes to tables and ids, or the first broken rule that needs no coins. `prepare`: tables and ids to the
+//! operations on the UTXO set. `judge`: answers to undo data and totals, or the first broken rule that needs the coins.
+//! `scripts`: runs the scripts of some inputs.
 //!
-//! Absent on purpose: threads, order, files. The pipeline decides which worker does what when, and lends its scratch
-//! space.
+//! Absent on purpose: threads, order, files. The pipeline assigns work to workers, and lends its scratch space.
 
 use crate::chain::block::{Bip30, BlockContext, Checked, HeaderContext, Judged, Prepared, Refusal, Spent};
 use coins::ops::{NewCoins, group_of};
@@ -90,7 +89,7 @@ pub(crate) fn check_from_file(
 }
 
 /// Like [`check`], for a body from a peer. A failure reports first whether the body can match its header at all, as in
-/// Core ([`block::mutation`]); a body that passes the checks does.
+/// Core ([`block::mutation`]); a body that passes the checks matches.
 pub(crate) fn check_arrived(
     params: &Params,
     header: &HeaderContext,
@@ -164,7 +163,7 @@ pub(crate) fn judge(
     let Judging { times, spill, .. } = judging;
     bip30::check(context.bip30 == Bip30::Enforced, answers.exists)?;
     let runs = context.scripts().is_some();
-    // Looked up once, because each answer is in a different place in memory.
+    // Each answer is looked up once, because answers are scattered in memory.
     let coins: Vec<Option<&[u8]>> =
         (1..block.input_count()).map(|input| answer(prepared, block, input, answers)).collect();
     let coin_bytes: usize = coins.iter().flatten().map(|coin| coin.len()).sum();
@@ -202,7 +201,7 @@ fn made(context: &BlockContext, prepared: &Prepared, block: &Block<'_>) -> coins
     prepared.ops.made().minus(repeated)
 }
 
-/// As `judge`, with coins from undo data: `coins`, in the order of the inputs, without the coinbase's. Whether such a
+/// Like `judge`, with coins from undo data: `coins`, in the order of the inputs, without the coinbase's. Whether such a
 /// coin existed at all is not checked. `time_at` returns median times past along the block's chain.
 pub(crate) fn judge_coins(
     params: &Params,

@@ -104,7 +104,7 @@ pub struct Snapshot {
     /// Busy time of each stage, over all threads, in the order of [`STAGES`].
     pub busy: [Duration; STAGES.len()],
     /// Time that tasks were ready before a worker took them, summed: divided by the elapsed time, the mean depth of the
-    /// queue. For reading: time that it waited for peers, or for buffers used by blocks in flight.
+    /// queue. For the reading stage: time waiting for peers, or for buffers that blocks in flight use.
     pub waited: [Duration; STAGES.len()],
     /// Tasks of each stage.
     pub tasks: [u64; STAGES.len()],
@@ -128,7 +128,7 @@ pub struct Snapshot {
     pub spends: u64,
     /// Generations made durable.
     pub flushes: u64,
-    /// How long each took, from the first sync to the last.
+    /// How long each flush took, from the first sync to the last.
     pub flush_times: Histogram,
     /// How long looking up a block's coins in the tables took.
     pub look_up_times: Histogram,

@@ -20,8 +20,8 @@ const SCRIPTS_PER_TASK_MIN: usize = 256;
 /// Maximum of inputs of one task: a block of ordinary transactions has fewer. The more signatures are checked together,
 /// the less time each takes.
 const SCRIPTS_PER_TASK_MAX: usize = 8192;
-/// A block with more bytes per input has few scripts, which are long or check much. Its tasks get fewer of them, by
-/// bytes, so that every worker has some, and none takes so long that Ctrl-C waits for it. An ordinary block has 230.
+/// A block with more bytes per input has few scripts, which are long or make many checks. Its tasks get fewer scripts,
+/// by bytes, so that every worker has some, and no task delays Ctrl-C. An ordinary block has 230.
 const BYTES_PER_INPUT_ORDINARY: usize = 1024;
 const SCRIPT_TASK_BYTES_MIN: usize = 32 << 10;
 const SCRIPT_TASK_BYTES_MAX: usize = 128 << 10;
@@ -93,7 +93,7 @@ impl Pipeline<'_> {
     fn apply_block(&self, shards: &mut ShardGroup, group: usize, flight: &Flight) {
         let ops = flight.group_ops(group);
         if ops.ops.all().is_empty() {
-            return; // Of small blocks most groups have nothing to do.
+            return; // For small blocks most groups have nothing to do.
         }
         let context = flight.context();
         if context.bip30 == Bip30::Enforced && !context.overwrites {

@@ -92,7 +92,7 @@ impl Pipeline<'_> {
         });
     }
 
-    /// Reads blocks while there is room; returns when there are no more, or the run needs no more.
+    /// Reads blocks while there is space; returns when there are no more blocks, or the run needs no more.
     fn feed(&self) {
         loop {
             let mut scheduler = self.scheduler();
@@ -131,7 +131,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Waits until everything that was fed is committed, or the run is halted and no worker has a task.
+    /// Waits until every admitted block is committed, or the run is halted and no worker has a task.
     fn drain(&self) {
         let mut scheduler = self.scheduler();
         while !scheduler.is_drained() {
@@ -199,8 +199,7 @@ impl Pipeline<'_> {
                 if scheduler.is_over() {
                     break;
                 }
-                // The work that waits may be for other workers; the scheduler decides whether there is some for this
-                // one.
+                // The waiting work may be for other workers; the scheduler decides whether some is for this worker.
                 next = scheduler.next(now, self);
             }
             if let Some((work, waited)) = next {
@@ -232,7 +231,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Does a piece of work that was taken, without the lock.
+    /// Does an assigned piece of work, without the lock.
     pub(super) fn perform<'s>(&'s self, scheduler: SchedulerGuard<'s>, work: Work) -> SchedulerGuard<'s> {
         if scheduler.has_work() {
             self.work_ready.notify_one();

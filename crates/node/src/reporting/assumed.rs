@@ -24,7 +24,7 @@ pub enum AssumedPlace {
     OtherChain(Height),
     /// On a chain that is excluded by a mark.
     Marked(Height),
-    /// On no chain that peers announced, and they have announced all of theirs.
+    /// On none of the peers' chains, all of which have been announced.
     NoChain,
 }
 

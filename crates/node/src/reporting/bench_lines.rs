@@ -2,7 +2,7 @@
 //!
 //! A time is busy time over all workers; blocks overlap, so their sum is more than the elapsed time. Lines and their
 //! order: Bitcoin Core b88bffe, `Chainstate::ConnectBlock` and `ConnectTip`. "Connect transactions" is spending,
-//! creating, looking up and judging coins; "Verify" adds the scripts, as there. "Fork checks", "Flush", "Writing
+//! creating, looking up and judging coins; "Verify" adds the scripts, as in Core. "Fork checks", "Flush", "Writing
 //! chainstate" and "Connect postprocess" have no counterpart for one block here.
 
 use crate::pipeline::Connected;

@@ -2,7 +2,7 @@
 //!
 //! A line is `YYYY-MM-DDTHH:MM:SSZ text`, with `-logtimemicros` `YYYY-MM-DDTHH:MM:SS.UUUUUUZ text`. Source: Bitcoin
 //! Core b88bffe, logging.cpp, `UpdateTipLog`. A write error does not stop the program: logging ends. On a full disk
-//! only the lines without space are lost.
+//! only the lines for which there is no space are lost.
 
 use crate::options::{Clock, ReopenLog, unix_seconds};
 use disk::Disk;
@@ -162,7 +162,7 @@ impl Log {
         }
     }
 
-    /// Core's line for a new tip. Those of many blocks are written together.
+    /// Core's line for a new tip. Lines of many blocks are written together.
     pub(crate) fn update_tip(&self, tip: &Tip) {
         let text = format!(
             "UpdateTip: new best={} height={} version=0x{:08x} log2_work={:.6} tx={} date='{}' progress={:.6} cache={:.1}MiB({}txo)",

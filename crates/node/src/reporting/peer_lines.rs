@@ -6,7 +6,7 @@
 //!   output together.
 //! - The peers of one network group use at most half of each budget: a flood from one network does not suppress lines
 //!   about peers of others.
-//! - Of the refused bodies of one connection, only the first is reported: its sender is disconnected.
+//! - Only the first refused body of a connection is reported, because its sender is disconnected.
 //! - Suppressed lines are counted, and the count is written after each minute, and at the end.
 //!
 //! `-logratelimit=0` switches this off, and jobs without peers never switch it on. Debug lines (`-debug=net`) and those
@@ -177,8 +177,7 @@ impl PeerLines {
         self.left_out.load(Relaxed)
     }
 
-    /// Reports the suppressed lines of the last minute, once it is over. To be called regularly, whether or not lines
-    /// come.
+    /// Reports the suppressed lines of the last minute, once it is over. Call it regularly, even if no lines arrive.
     pub(crate) fn left_out(&self) -> Vec<String> {
         self.left_out_at(Instant::now())
     }

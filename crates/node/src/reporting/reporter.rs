@@ -181,7 +181,7 @@ impl<'e> Reporter<'e> {
         }
     }
 
-    /// Reports the number of suppressed lines of peers. To be called regularly.
+    /// Reports the number of suppressed lines of peers. Call it regularly.
     pub(crate) fn say_left_out(&self) {
         self.peer_lines.left_out().into_iter().for_each(|text| self.note(text));
     }

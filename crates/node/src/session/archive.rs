@@ -1,13 +1,13 @@
-//! From pruned to archival: pruned blocks are downloaded again and connected on a second chainstate, which makes their undo
-//! data, while the tip is followed with the first one.
+//! Makes a pruned data directory archival: pruned blocks are downloaded again and connected on a second chainstate,
+//! which makes their undo data, while the first one follows the tip.
 //!
 //! The second chainstate is `ffwd/past`, which bitcoind does not read. A block gets its place in the index when it is
 //! stored, and its undo data when it is connected; `prunedblockfiles` stays set meanwhile. So bitcoind, run with -prune,
 //! starts on the data directory at every instant. At the end the flag is reset, and `ffwd/past` is removed.
 //!
-//! After a stop or a kill the next run goes on from the last commit. If blocks were pruned again meanwhile, the second
-//! chainstate begins at the genesis block, and only blocks that are in no file are downloaded.
-//! Absent on purpose: how the two chains share peers, memory and the processor (`driver`, `work`).
+//! After a stop or a kill the next run continues from the last commit. If blocks were pruned again meanwhile, the
+//! second chainstate begins at the genesis block, and only blocks that are in no file are downloaded. Absent on
+//! purpose: how the two chains share peers, memory and the processor (`driver`, `work`).
 
 use crate::chain::index::BlockIndex;
 use crate::chain::tree::{Fate, GENESIS, NodeId};
@@ -23,8 +23,8 @@ pub(super) fn dir(layout: &Layout) -> PathBuf {
     layout.private_dir().join("past")
 }
 
-/// Finds the blocks that were pruned, if the data directory is to become archival; it has been opened for that. Without
-/// such blocks, what an earlier run left is removed.
+/// Finds the pruned blocks, if the data directory was opened to become archival. If there are none, removes the second
+/// chainstate that an earlier run left.
 ///
 /// # Errors
 ///
@@ -87,8 +87,8 @@ fn last_missing(index: &BlockIndex, tip: NodeId) -> Option<NodeId> {
     })
 }
 
-/// Whether the second chainstate of an earlier run can be used: its blocks are on the chain up to `base`, and are all
-/// there.
+/// Whether the second chainstate of an earlier run can be used: all its blocks are stored, and on the chain up to
+/// `base`.
 fn goes_on(datadir: &DataDir<'_>, base: NodeId) -> Result<bool, Fault> {
     let dir = dir(&datadir.layout);
     if !Chainstate::exists(&*datadir.disk, &dir)? {

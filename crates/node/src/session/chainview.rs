@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use store::Layout;
 use store::blockfiles::BlockFiles;
 
-/// State that the network's threads share with the engine's.
+/// State that the network's threads share with the engine's thread.
 pub(crate) struct SharedChain {
     pub(crate) params: Params,
     pub(crate) minimum_work: Work,

@@ -19,7 +19,7 @@ pub(crate) const LEFT_PATIENCE: Duration = Duration::from_secs(60);
 /// be read before `tree`, so that headers that arrive in between do not count as the end. `tip_for` is the time since
 /// this became the tip.
 pub(crate) fn is_at_tip(tree: &Tree, tip: NodeId, network: &Progress, minimum: Work, tip_for: Duration) -> bool {
-    // Of two chains with equal work the one connected first stays active, whichever header was first.
+    // Of two chains with equal work the one that was connected first stays active, even if its header arrived later.
     let work = tree.work(tip);
     let is_best_claim = network.best_claim.is_none_or(|claim| work >= claim.work);
     let is_enough = is_best_claim && work >= minimum && tree.fate(tip) == Fate::Open;

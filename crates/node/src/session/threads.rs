@@ -177,7 +177,7 @@ fn with_threads<'s, T>(
             drop(ending);
             session.inboxes().for_each(Arrivals::hurry);
             telling.thread().unpark();
-            session.network.echo(); // The thread that takes what arrives looks now, not at the end of its time.
+            session.network.echo(); // Wakes the thread that receives events before its timeout.
         });
         let receiving = spawn(scope, "arrive", move || take(session, receiver, kept))?;
         if let Some(sources) = session.sources.as_deref() {

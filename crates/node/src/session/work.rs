@@ -48,7 +48,7 @@ pub(super) fn step<'s>(
     aside: DoAside<'_, 's>,
 ) -> Result<Option<Outcome>, Fault> {
     let datadir = session.datadir;
-    // From here on, a request to hurry or yield is seen.
+    // From here on, requests to hurry or to yield are handled.
     session.inboxes().for_each(Arrivals::calm);
     datadir.yields.store(false, Relaxed);
     session.take_fault()?;

@@ -40,7 +40,7 @@ const PIECE_BYTES: usize = 128 << 10;
 /// Pieces between the reading and the writing thread.
 const PIECES_AHEAD: usize = 8;
 /// Divisor: a commit is due after this share of the file, within these bounds, and after this time. A kill loses at
-/// most that.
+/// most this share.
 const COMMIT_SHARE: u64 = 64;
 const COMMIT_BYTES_MIN: u64 = 256 << 10;
 const COMMIT_BYTES_MAX: u64 = 128 << 20;

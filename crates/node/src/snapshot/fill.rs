@@ -286,7 +286,7 @@ fn fill_unsorted(wanted: &Wanted<'_>, coins: &Chainstate, reporter: &Reporter<'_
 }
 
 fn commit_piece(coins: &Chainstate, base: BlockHash, mut piece: Vec<(CoinKey, Vec<u8>)>) -> Result<(), Fault> {
-    // Of equal outpoints the first counts: Core's cache keeps it.
+    // Of equal outpoints the first one is used, because Core's cache keeps it.
     piece.sort_by_key(|(key, _)| *key);
     piece.dedup_by_key(|(key, _)| *key);
     let bytes = piece.iter().map(|(key, coin)| (key.as_bytes().len() + coin.len()) as u64).sum();

@@ -83,7 +83,7 @@ impl SnapshotStream for PeerStream {
         if self.chunk.as_ref().is_none_or(|(of, _)| *of != index) {
             match self.exchange.take(index, patience) {
                 Some(chunk) => self.chunk = Some((index, chunk)),
-                // The bytes are those of no whole set: the loader asks for another one.
+                // The bytes do not form a complete set, so the loader asks for another one.
                 None if self.exchange.is_cut() => return Ok(Got::End),
                 None => return self.waiting(),
             }

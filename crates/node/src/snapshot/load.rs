@@ -214,7 +214,7 @@ fn base_node(tree: &Tree, base: &BlockHash) -> Result<NodeId, String> {
     Ok(node)
 }
 
-/// Whether a block has more work than the tip. Of two equal ones the connected one wins.
+/// Whether a block has more work than the tip. Of two blocks with equal work the connected one wins.
 fn is_above(tree: &Tree, tip: NodeId, base: NodeId) -> bool {
     tree.work(base) > tree.work(tip)
 }

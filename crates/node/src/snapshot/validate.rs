@@ -46,7 +46,7 @@ pub(crate) fn state(options: &Options, events: Events<'_>) -> Result<Option<Unva
     let reporter = Reporter::new(events, crate::reporting::log::Log::none(), &options.stop);
     reporter.with_room(|| chainstate::finish_snapshot(&locked.disk, &locked.layout))?;
     let Some(base) = chainstate::snapshot_base(&*locked.disk, &locked.layout)? else {
-        // Of a snapshot that is no longer loaded.
+        // The file is that of a snapshot that is no longer loaded.
         let private = PrivateDir::new(locked.disk.clone(), locked.layout.private_dir());
         reporter.with_room(|| private.remove(super::load::TRUSTED))?;
         return Ok(None);
@@ -76,9 +76,9 @@ pub(crate) struct PastSet {
     pub(crate) hash: Option<Hash256>,
 }
 
-/// To be called when the history has reached the base, or cannot: compares the hashes of the coins, and leaves a data
-/// directory with one chainstate. The coins of both chains are committed, and no engine uses them; those of the history
-/// are closed.
+/// Compares the hashes of the coins, and leaves a data directory with one chainstate. Call it when the history has
+/// reached the base, or cannot reach it. The coins of both chains are committed, and no engine uses them; those of the
+/// history are closed.
 ///
 /// # Errors
 ///

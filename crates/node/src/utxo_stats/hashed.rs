@@ -40,7 +40,7 @@ impl HashedCoins {
         let ends = self.group.iter().skip(1).map(|(_, start)| *start).chain([self.waiting.len()]);
         let mut coins: Vec<(u32, usize, usize)> =
             self.group.iter().zip(ends).map(|((vout, start), end)| (*vout, *start, end)).collect();
-        // Equal ones, which only a damaged file has, keep their order.
+        // Equal output indexes, which occur only in a damaged file, keep their order.
         coins.sort_by_key(|(vout, ..)| *vout);
         for (_, start, end) in coins {
             self.bytes.extend_from_slice(&self.waiting[start..end]);

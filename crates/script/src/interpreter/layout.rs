@@ -8,8 +8,8 @@ use crate::opcode::{Instructions, OP_CODESEPARATOR, push_prefix};
 use memchr::memmem::Finder;
 use std::ops::Range;
 
-/// A push with as many bytes is searched in the script's bytes. A shorter one, which no signature has, may be everywhere:
-/// each instruction is compared.
+/// A push with at least this number of bytes is searched in the script's bytes. A shorter one, which no signature has,
+/// may occur everywhere, so each instruction is compared.
 const SEARCHED_BYTES_MIN: usize = 16;
 
 /// The instructions of a script that does not end inside one.
@@ -24,7 +24,7 @@ pub(super) struct Layout {
 /// A script code without CODESEPARATORs.
 pub(super) struct Cleaned {
     pub(super) bytes: Vec<u8>,
-    /// Whether it lacks a push of a signature.
+    /// Whether a push of a signature was removed from it.
     pub(super) has_deleted: bool,
 }
 
@@ -48,7 +48,7 @@ impl Layout {
         self.starts[at / 64] >> (at % 64) & 1 == 1
     }
 
-    /// Appends where `push` is an instruction of the script.
+    /// Appends the positions at which `push` is an instruction of the script.
     fn find(&self, script: &[u8], code_start: usize, push: &[u8], out: &mut Vec<Range<usize>>) {
         let finder = Finder::new(push);
         let mut at = code_start;
@@ -86,7 +86,7 @@ impl Layout {
         let mut bytes = Vec::with_capacity(script.len() - code_start);
         let mut at = code_start;
         for range in removed {
-            // The same signature may be given twice.
+            // The same signature may occur twice.
             if range.start >= at {
                 bytes.extend_from_slice(&script[at..range.start]);
                 at = range.end;

@@ -21,9 +21,9 @@ use crate::sighash::{Cache, Extension, Precomputed};
 use crate::stack::{ELEMENT_BYTES_MAX, Element, STACK_SIZE_MAX, Stack};
 use layout::Layout;
 
-/// Bytes of a script, before tapscript. Source: Bitcoin Core b88bffe, `MAX_SCRIPT_SIZE`.
+/// Maximum bytes of a script, before tapscript. Source: Bitcoin Core b88bffe, `MAX_SCRIPT_SIZE`.
 pub(crate) const SCRIPT_BYTES_MAX: usize = 10_000;
-/// Operations of a script, before tapscript. Source: Bitcoin Core b88bffe, `MAX_OPS_PER_SCRIPT`.
+/// Maximum number of operations of a script, before tapscript. Source: Bitcoin Core b88bffe, `MAX_OPS_PER_SCRIPT`.
 const OPERATIONS_MAX: u32 = 201;
 /// Lower locktimes are heights, others are times. Source: Bitcoin Core b88bffe, `LOCKTIME_THRESHOLD`.
 const LOCKTIME_THRESHOLD: i64 = 500_000_000;
@@ -31,7 +31,7 @@ const LOCKTIME_THRESHOLD: i64 = 500_000_000;
 const SEQUENCE_DISABLE: i64 = 1 << 31;
 /// The bits of a sequence number that CHECKSEQUENCEVERIFY compares. Source: BIP-0112.
 const SEQUENCE_MASK: i64 = SEQUENCE_TIME | 0xffff;
-/// The bit that makes it a time.
+/// The bit of a sequence number that makes it a time.
 const SEQUENCE_TIME: i64 = 1 << 22;
 
 /// The set of rules for a script.
@@ -60,8 +60,8 @@ pub(crate) struct Tapscript {
     pub(crate) weight_left: i64,
 }
 
-/// The enclosing IFs of an instruction: their number, and the first that is false. Nothing else about them is
-/// observable.
+/// The enclosing IFs of an instruction: their number, and the first that is false. No other property of them has an
+/// effect.
 ///
 /// Source: Bitcoin Core b88bffe, `ConditionStack`.
 #[derive(Clone, Copy, Default)]
@@ -88,7 +88,7 @@ impl Conditions {
         match self.first_false {
             None => self.first_false = Some(top),
             Some(first) if first == top => self.first_false = None,
-            Some(_) => {} // What lies inside a false branch cannot be seen.
+            Some(_) => {} // IFs inside a false branch have no effect.
         }
         Ok(())
     }

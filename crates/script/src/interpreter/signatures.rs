@@ -20,7 +20,8 @@ const MULTISIG_KEYS_MAX: i64 = 20;
 /// The weight of one signature check. Source: BIP-0342.
 const CHECK_WEIGHT: i64 = 50;
 
-/// The instructions of a script with as many bytes are found once; a shorter one is read again for each check.
+/// The instructions of a script with at least this number of bytes are found once; a shorter script is read again for
+/// each check.
 const LAYOUT_BYTES_MIN: usize = 512;
 
 /// A script code that may have been copied.
@@ -67,8 +68,8 @@ pub(super) fn find_and_delete(script_code: &[u8], signature: &[u8]) -> Option<Ve
     kept
 }
 
-/// A signature check before tapscript, after everything that can be decided without the curve. `None` if it must fail:
-/// an empty or unparsable signature, a number that is zero or too large, a key of the wrong length.
+/// A signature check before tapscript, after all checks that need no curve arithmetic. `None` if it must fail: an empty
+/// or unparsable signature, a number that is zero or too large, a key of the wrong length.
 ///
 /// Source: Bitcoin Core b88bffe, `CheckECDSASignature`, `CPubKey::Verify`.
 #[inline]
@@ -95,7 +96,7 @@ struct Hasher<'h, 'a> {
 }
 
 impl Hasher<'_, '_> {
-    /// The hash, or any value if it is computed later for the check that is recorded next.
+    /// The hash; an arbitrary value if it is computed later for the check that is recorded next.
     #[inline]
     fn sighash(&mut self, hash_type: u8, longs: Option<&mut Longs>, need: Need) -> [u8; 32] {
         match longs.filter(|_| self.version == Version::Base && is_long(self.tx, self.script_code.bytes)) {
@@ -313,8 +314,8 @@ impl<'a, 's> Machine<'_, '_, 'a, 's> {
         Ok(true)
     }
 
-    /// Passes all pairs to the checker at once. Only if no pair can end the script by its encoding, so that the
-    /// selection of tried pairs does not matter.
+    /// Passes all pairs to the checker at once. This is possible only if no pair can end the script by its encoding, so
+    /// that the selection of tried pairs does not matter.
     fn multisig_asked(&mut self, group: &Group<'_, '_>, script_code: Code<'_>) -> Option<bool> {
         let version = self.version;
         let flags = self.spend.flags;

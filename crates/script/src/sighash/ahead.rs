@@ -1,5 +1,5 @@
-//! Hashes computed many at a time, in vector lanes: before a transaction's scripts run, the hashes that its inputs
-//! share; after, the hashes that signatures sign.
+//! Computes many hashes at a time, in vector lanes: before a transaction's scripts run, the hashes that its inputs
+//! share; afterwards, the hashes that signatures sign.
 //!
 //! [`hash_shared`] fills [`Precomputed`] of many transactions. [`Ahead`] collects the messages of many inputs until all
 //! are hashed: the messages of signatures, and the keys whose HASH160 must match.
@@ -13,12 +13,12 @@ use kernels::Kernels;
 use kernels::sha256::Pieces;
 use std::ops::Range;
 
-/// The most inputs of a transaction whose shared hashes are computed ahead: this limits the copied bytes.
+/// Maximum number of inputs of a transaction whose shared hashes are computed ahead; it limits the copied bytes.
 const INPUTS_MAX: usize = 64;
-/// The most bytes of scripts that a transaction may spend for its shared hashes to be computed ahead, if these scripts
-/// are hashed too.
+/// Maximum bytes of spent scripts with which a transaction's shared hashes are computed ahead, if these scripts are
+/// hashed too.
 const SCRIPT_BYTES_MAX: usize = 4096;
-/// The most inputs that are examined to predict the needs of the transaction's other inputs.
+/// Maximum number of inputs that are examined to predict the needs of the transaction's other inputs.
 const LOOKED_AT_MAX: usize = 8;
 
 /// Computes the shared hashes that the inputs of each transaction are likely to need. Any others are computed on
@@ -43,7 +43,7 @@ pub fn hash_shared(kernels: Kernels, txs: &[Precomputed<'_>]) {
     };
     let parts = |&[prevouts, sequences, outputs]: &[[u8; 32]; 3]| Parts { prevouts, sequences, outputs };
     for (shared, hashes) in twice.iter().zip(hashes(&twice, Kernels::sha256d_many).as_chunks().0) {
-        // An existing value is the same.
+        // If there is a value already, it is the same.
         let _ = shared.tx.parts_twice.set(parts(hashes));
     }
     for (shared, hashes) in once.iter().zip(hashes(&once, Kernels::sha256_many).as_chunks::<5>().0) {
@@ -59,9 +59,9 @@ pub fn hash_shared(kernels: Kernels, txs: &[Precomputed<'_>]) {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wants {
     Nothing,
-    /// Those of version 0 witnesses.
+    /// Inputs of a version 0 witness program need them.
     Twice,
-    /// Those of taproot; for the others they are the first half of the work.
+    /// Taproot inputs need them; for the others they are the first half of the work.
     Once,
 }
 
@@ -83,7 +83,8 @@ fn script_bytes(tx: &Precomputed<'_>) -> usize {
     tx.spent.iter().map(|coin| coin.script.len()).sum()
 }
 
-/// The places of a transaction's messages that are not in the transaction itself.
+/// The positions, in the collected bytes, of a transaction's messages that are not contiguous in the transaction
+/// itself.
 struct Shared<'t, 'a> {
     tx: &'t Precomputed<'a>,
     prevouts: Range<usize>,
@@ -119,7 +120,7 @@ impl<'t, 'a> Shared<'t, 'a> {
     }
 }
 
-/// Messages of inputs that wait to be hashed, and the check that each is for.
+/// Messages of inputs that wait to be hashed, each with its check.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     bytes: Vec<u8>,
@@ -152,7 +153,7 @@ impl Ahead {
         Mark([self.bytes.len(), self.twice.len(), self.tagged.len(), self.hash160.len()])
     }
 
-    /// Removes the messages since then.
+    /// Removes the messages that were added since then.
     pub(crate) fn back_to(&mut self, Mark([bytes, twice, tagged, hash160]): Mark) {
         self.bytes.truncate(bytes);
         self.twice.truncate(twice);

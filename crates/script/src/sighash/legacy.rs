@@ -1,10 +1,10 @@
 //! The message that a signature before segwit signs: the transaction itself, with other scripts blanked.
 //!
-//! A transaction of n inputs is hashed n times over, so that the work grows with n squared, in Core as here. Two
-//! optimizations reduce it. The blanked inputs are prepared in one buffer, so that a hash is a few long runs without
-//! copies. The hash of the inputs before the signed one continues from a state saved every [`STEP_INPUTS`] inputs,
-//! which halves the work. Messages that are short enough are collected and hashed whole, many at a time
-//! ([`put_short`]). Longer ones are kept without the part that they share ([`Long`]), and hashed many at a time too.
+//! A transaction of n inputs is hashed n times, so the work grows with n squared, in Core as here. Two optimizations
+//! reduce it. The blanked inputs are prepared in one buffer, so that a hash is a few long runs without copies. The hash
+//! of the inputs before the signed one continues from a state saved every [`STEP_INPUTS`] inputs, which halves the
+//! work. Messages that are short enough are collected and hashed whole, many at a time ([`put_short`]). Longer ones are
+//! kept without the part that they share ([`Long`]), and hashed many at a time too.
 
 use crate::opcode::{Instructions, OP_CODESEPARATOR};
 use crate::sighash::{Outputs, Precomputed, SIGHASH_ANYONECANPAY, Sink, Writer, with_hash_type};
@@ -13,8 +13,8 @@ use primitives::Transaction;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// From this number of inputs on, the blanked inputs are cached; below, they are written each time, and nothing is
-/// allocated.
+/// From this number of inputs on, the blanked inputs are cached; with fewer inputs they are written each time, without
+/// an allocation.
 const KEPT_INPUTS_MIN: usize = 12;
 /// Number of inputs between two saved states.
 const STEP_INPUTS: usize = 32;
@@ -36,7 +36,7 @@ pub(crate) struct Code<'c> {
 }
 
 impl<'c> Code<'c> {
-    /// A script code about which nothing is known.
+    /// A script code whose contents have not been examined.
     pub(crate) fn new(bytes: &'c [u8]) -> Code<'c> {
         Code { bytes, is_clean: false }
     }
@@ -122,7 +122,7 @@ fn bytes_at_most(tx: &Precomputed<'_>, script_code: &[u8]) -> usize {
     OTHER_BYTES_MAX + tx.transaction().input_count() * BLANK_BYTES + script_code.len() + tx.outputs.len()
 }
 
-/// A message with more bytes is worth keeping until the verdict.
+/// Messages with more bytes are kept until the verdict.
 pub(crate) const SHORT_BYTES_MAX: usize = 2048;
 
 /// Whether the message may be a [`Long`] one: its transaction is large.
@@ -130,8 +130,9 @@ pub(crate) fn is_long(tx: &Precomputed<'_>, script_code: &[u8]) -> bool {
     bytes_at_most(tx, script_code) > SHORT_BYTES_MAX
 }
 
-/// A long message of a transaction: a state that has its first blocks, bytes of its own, bytes that all messages of the
-/// transaction share, bytes of its own. Two messages of an input are the same if their hash types and own bytes are.
+/// A long message of a transaction consists of a state that includes its first blocks, its own bytes, bytes that all
+/// messages of the transaction share, and its own bytes again. Two messages of an input are the same if their hash
+/// types and own bytes are.
 #[derive(Clone, Debug)]
 pub(crate) struct Long {
     pub(crate) hash_type: u32,
@@ -184,7 +185,7 @@ impl Long {
         Some(Long { hash_type, start, first: begin..middle, shared, last: middle..out.len() })
     }
 
-    /// The state that has the first blocks, and the rest; `bytes` are those of the collection.
+    /// The state that includes the first blocks, and the rest; `bytes` are those of the collection.
     pub(crate) fn pieces<'b>(&self, tx: &'b Precomputed<'_>, bytes: &'b [u8]) -> (Midstate, Pieces<'b>) {
         let shared = &blanks(tx, Outputs::of(self.hash_type)).bytes[self.shared.clone()];
         (self.start, [&bytes[self.first.clone()], shared, &bytes[self.last.clone()]])
@@ -324,15 +325,15 @@ fn put_outputs(writer: &mut impl Sink, tx: &Precomputed<'_>, signed: usize, outp
 /// The bytes that the messages of a transaction share, and saved states of the hash.
 #[derive(Debug)]
 pub(crate) struct Blanks {
-    /// Version and number of inputs, all inputs with their scripts blanked; if all outputs are signed: their number,
-    /// they, and the lock time.
+    /// Version and number of inputs, all inputs with their scripts blanked; if all outputs are signed, also their
+    /// number, the outputs, and the lock time.
     bytes: Vec<u8>,
-    /// Where the inputs begin and end.
+    /// Start and end offsets of the inputs.
     inputs_start: usize,
     inputs_end: usize,
-    /// After version, count, and `n * STEP_INPUTS` inputs; computed on first use.
+    /// Hash states after version, count, and `n * STEP_INPUTS` inputs; computed on first use.
     states: OnceLock<Vec<Sha256>>,
-    /// After `n * STEP_BLOCKS` blocks of `bytes`, up to the last input; computed on first use.
+    /// Hash states after `n * STEP_BLOCKS` blocks of `bytes`, up to the last input; computed on first use.
     midstates: OnceLock<Vec<Midstate>>,
 }
 
@@ -361,7 +362,7 @@ impl Blanks {
         &self.bytes[self.inputs_start..self.inputs_end]
     }
 
-    /// Where an input begins.
+    /// Start offset of an input.
     fn place_of(&self, input: usize) -> usize {
         self.inputs_start + input * BLANK_BYTES
     }
@@ -382,7 +383,7 @@ impl Blanks {
         })
     }
 
-    /// The last saved state that has no byte from `place` on, and its number of blocks.
+    /// The last saved state that includes no byte from `place` on, and its number of blocks.
     fn midstate_before(&self, place: usize) -> (usize, Midstate) {
         let midstates = self.midstates.get_or_init(|| {
             let mut state = Midstate::START;

@@ -1,10 +1,10 @@
 //! Long messages of signatures before segwit, kept from an input's first run to its verdict: hashed many at a time, and
 //! never twice.
 //!
-//! A script that checks many signatures, each over another part of itself, is hashed as often, whole transactions at a
-//! time. While scripts run on the assumption that every check holds, nothing needs the hashes: the messages are
-//! collected ([`Longs::sighash`]), and hashed in lanes ([`Longs::settle`]). An input that must run again finds its hashes
-//! here.
+//! If a script checks many signatures, each over a different part of the script, the whole transaction is hashed for
+//! each of them. While scripts run on the assumption that every check holds, nothing needs the hashes: the messages are
+//! collected ([`Longs::sighash`]), and hashed in lanes ([`Longs::settle`]). An input that must run again finds its
+//! hashes here.
 //!
 //! Absent on purpose: short messages ([`super::Ahead`]); messages after segwit, none of which contains a transaction.
 
@@ -16,19 +16,19 @@ use kernels::sha256::Pieces;
 /// Placeholder for a hash that is computed later.
 pub(crate) const LATER: [u8; 32] = [0; 32];
 
-/// The most messages of an input, from the last one back, that are compared with a new one: as many as Core keeps
-/// (`SigHashCache`). A repeated message before these is hashed again.
+/// Number of the latest messages of an input that are compared with a new one: as many as Core keeps (`SigHashCache`).
+/// A repeated message before these is hashed again.
 const COMPARED_MAX: usize = 6;
 
 /// The treatment of a message that was not seen before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Mode {
-    /// Its hash is computed at once, by the caller, and kept.
+    /// The caller computes its hash immediately, and it is kept.
     #[default]
     Now,
-    /// Its hash is computed later, with others.
+    /// Its hash is computed later, with those of other messages.
     Later,
-    /// Nothing: an input runs again, and is not going to run a third time.
+    /// It is not kept, because the input runs again, and does not run a third time.
     Again,
 }
 
@@ -39,14 +39,14 @@ enum Asked {
     Known([u8; 32]),
     /// Computed later, for the check that is recorded next.
     Later,
-    /// Not known; to be kept at this position, if there is one.
+    /// Unknown; to be stored at this position, if there is one.
     Unknown(Option<usize>),
 }
 
-/// Whether a script needs a hash at once.
+/// Whether a script needs a hash immediately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Need {
-    /// The check is decided at once.
+    /// The check is decided immediately.
     Now,
     /// The check is recorded.
     Recorded,
@@ -62,7 +62,7 @@ pub struct Longs {
     /// The message of the check that is recorded next.
     asked: Option<usize>,
     mode: Mode,
-    /// The input that runs: its number, the position of its first message, and of the one that is expected next.
+    /// The current input: its number, the position of its first message, and of the message that is expected next.
     owner: usize,
     first: usize,
     next: usize,
@@ -93,7 +93,7 @@ impl Longs {
         (self.owner, self.first, self.asked) = (owner, self.messages.len(), None);
     }
 
-    /// Whether the input that runs has messages.
+    /// Whether the current input has messages.
     pub(crate) fn has_some(&self) -> bool {
         self.messages.len() > self.first
     }
@@ -106,7 +106,7 @@ impl Longs {
         self.next = self.first;
     }
 
-    /// Bytes that are going to be hashed.
+    /// Bytes of the messages that will be hashed.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.waiting_bytes
     }
@@ -163,7 +163,7 @@ impl Longs {
             return Asked::Unknown(None);
         }
         let at = self.messages.len();
-        // Messages that differ in their hash type alone share a state, which the caller keeps.
+        // Messages that differ only in their hash type share a state, which the caller keeps.
         let is_later = self.mode == Mode::Later && need == Need::Recorded && !self.has_alike(&long);
         if is_later {
             self.waiting_bytes += long.hashed_bytes();
@@ -173,7 +173,7 @@ impl Longs {
         if is_later { Asked::Later } else { Asked::Unknown(Some(at)) }
     }
 
-    /// A check was recorded at this position: it gets the hash that was asked for last.
+    /// A check was recorded at this position: it gets the hash that was requested last.
     #[inline]
     pub(crate) fn recorded(&mut self, check: usize) {
         if let Some(message) = self.asked.take() {
@@ -219,7 +219,7 @@ impl Longs {
         })
     }
 
-    /// Computes the hashes that wait. `tx_of` has the transaction of each input.
+    /// Computes the pending hashes. `tx_of` has the transaction of each input.
     pub(crate) fn settle<'t>(&mut self, kernels: Kernels, tx_of: impl Fn(usize) -> &'t Precomputed<'t>) {
         let waiting: Vec<usize> = (0..self.messages.len()).filter(|&at| self.messages[at].hash.is_none()).collect();
         let whole = waiting.iter().map(|&at| {

@@ -159,7 +159,7 @@ pub(crate) fn put_message(
     Some(())
 }
 
-/// The input: all of it if no other input is signed, otherwise its number.
+/// The input: all its data if no other input is signed, otherwise its number.
 fn put_input(writer: &mut impl Sink, tx: &Precomputed<'_>, input: usize, alone: bool) {
     let signed = tx.transaction().input(input);
     if !alone {

@@ -1,7 +1,8 @@
 //! The profiles of mainnet before 2025.
 //!
-//! Numbers of inputs and outputs, and the kinds of spent coins, are those of the real blocks counted in `estimate/eras.rs`; the
-//! tails are cut so that the means are met. Absent on purpose: ages by era, which no source has.
+//! Numbers of inputs and outputs, and the kinds of spent coins, are those of the real blocks counted in
+//! `estimate/eras.rs`; the tails are cut so that the means are met. Absent on purpose: ages by era, for which there is
+//! no source.
 
 use super::{AGES, Kind, Model, band, check};
 

@@ -6,10 +6,10 @@ use primitives::human;
 /// Columns per factor of ten.
 const PER_DECADE: f64 = 6.0;
 
-/// The first column begins here, in milliseconds; whatever is shorter is in it.
+/// Start of the first column in milliseconds; shorter times are also in it.
 const FLOOR_MS: f64 = 0.01;
 
-/// Columns up to some three hours; whatever is longer is in the last.
+/// Number of columns, up to some three hours; longer times are in the last one.
 const COLUMNS: usize = 54;
 
 /// Share of blocks by the time they took.

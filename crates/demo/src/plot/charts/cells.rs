@@ -5,7 +5,7 @@ use crate::plot::input::Inputs;
 use crate::result::{Cell, Report};
 use primitives::human;
 
-/// Cells drawn of one result.
+/// Maximum number of cells that are drawn for one result.
 const CELLS_MAX: usize = 48;
 
 /// One chart for each result of `lab run`.

@@ -1,4 +1,4 @@
-//! What each write of the coins cache took, over the run: milliseconds, and coins written in one of them.
+//! Time of each write of the coins cache over the run, and coins written in a millisecond.
 
 use super::{Chart, Drawn, Kind, Series, Unit, axis, line, or_dash, row, table, time_axis};
 use crate::plot::input::{Flush, Run};
@@ -60,7 +60,7 @@ pub(super) fn rates(drawn: &Drawn<'_>) -> Option<Chart> {
     })
 }
 
-/// Greatest anonymous memory while each flush went on.
+/// Maximum anonymous memory during each flush.
 pub(super) fn memory(drawn: &Drawn<'_>) -> Option<Chart> {
     let runs: Vec<_> = drawn.runs.iter().filter(|(run, _)| at_flushes(run).len() >= 2).copied().collect();
     let rows = runs.iter().map(|&(run, color)| {
@@ -87,7 +87,7 @@ pub(super) fn memory(drawn: &Drawn<'_>) -> Option<Chart> {
     })
 }
 
-/// When each flush ended, and the greatest memory sampled while it went on, or just before it ended.
+/// When each flush ended, and the maximum memory that was sampled during it, or just before its end.
 fn at_flushes(run: &Run) -> Vec<(f64, f64)> {
     let greatest = |flush: &Flush| {
         let begin = flush.t - flush.ms.unwrap_or(0.0) / 1000.0;
@@ -104,7 +104,7 @@ fn rate(flush: &Flush) -> Option<f64> {
 }
 
 fn with<'a>(drawn: &Drawn<'a>, value: impl Fn(&Flush) -> Option<f64>) -> Vec<(&'a Run, usize)> {
-    // One flush alone makes no line; the cache's table has it.
+    // A single flush makes no line; the table of the cache has it.
     let count = |run: &Run| run.flushes.iter().filter(|flush| value(flush).is_some()).count();
     drawn.runs.iter().filter(|(run, _)| count(run) >= 2).copied().collect()
 }

@@ -1,4 +1,4 @@
-//! Height against time, the ratio between runs, and the summary of all runs.
+//! Height over time, the ratio between runs, and the summary of all runs.
 
 use primitives::human;
 use std::collections::BTreeMap;
@@ -10,21 +10,21 @@ use crate::plot::{PlotError, PlotOptions};
 /// Points of a ratio curve.
 const RATIO_POINTS: usize = 600;
 
-/// The first share of the baseline's time has no ratio: both times are near nothing there.
+/// In this first share of the baseline's time no ratio is drawn, because both times are near zero.
 const RATIO_FROM: f64 = 0.005;
 
-/// From this share of the time on, the ratios decide how high the picture is.
+/// From this share of the time on, ratios determine the height of the picture.
 const RATIO_SETTLED: f64 = 0.05;
 
-/// Runs are compared where they begin within this share of the heights that they have in common.
+/// Runs are compared only if both begin within this share of their common heights.
 const BEGIN_SHARE: f64 = 0.01;
 
 /// Shares of the height whose times are in the table.
 const QUARTERS: [(f64, &str); 4] = [(0.25, "25 %"), (0.5, "50 %"), (0.75, "75 %"), (1.0, "100 %")];
 
-/// The summary: one row a run, those that are not drawn too.
+/// The summary: one row for each run, including those that are not drawn.
 pub(in crate::plot) fn summary(runs: &[Run], drawn: &Drawn<'_>) -> Table {
-    /// Rows of the page's summary; the CSV has all.
+    /// Maximum rows of the page's summary; the CSV has all rows.
     const ROWS_MAX: usize = 200;
     let rows = runs.iter().take(ROWS_MAX).map(|run| {
         let color = drawn.runs.iter().find(|(other, _)| std::ptr::eq(*other, run)).map(|&(_, color)| color);
@@ -49,7 +49,7 @@ pub(in crate::plot) fn summary(runs: &[Run], drawn: &Drawn<'_>) -> Table {
     table(&["run", "program", "scripts", "heights", "time", "blocks/s", "ended", "damaged lines"], rows.collect())
 }
 
-/// Height against time, or time against height.
+/// Height over time, or time over height.
 pub(super) fn height(drawn: &Drawn<'_>, height_across: bool) -> Option<Chart> {
     let runs: Vec<_> = drawn.runs.iter().filter(|(run, _)| !run.points.is_empty()).collect();
     // The median of several repeats has its time written next to its line.
@@ -89,7 +89,7 @@ pub(super) fn height(drawn: &Drawn<'_>, height_across: bool) -> Option<Chart> {
     })
 }
 
-/// Time over the baseline's time at the same height, against the baseline's time.
+/// Time divided by the baseline's time at the same height, over the baseline's time.
 pub(super) fn ratio(
     drawn: &Drawn<'_>,
     options: &PlotOptions,
@@ -162,7 +162,7 @@ fn is_named(run: &Run, name: &str) -> bool {
     run.label == name || run.group == name || run.program == name
 }
 
-/// The named run, otherwise the one that takes longest to the common height; of several repeats the median one.
+/// The named run, otherwise the one that takes longest to reach the common height; of several repeats the median one.
 fn choose_baseline<'a>(runs: &[(&'a Run, usize)], name: Option<&str>) -> Option<&'a Run> {
     let top = runs.iter().filter_map(|(run, _)| run.points.last()).map(|last| last.height).min()?;
     let time = |run: &Run| run.reached(f64::from(top)).unwrap_or(0.0);
@@ -203,7 +203,7 @@ fn scripts(trust: &str) -> &str {
     if trust == crate::result::EVERY_SCRIPT { "every script" } else { "no script below an assumed-valid block" }
 }
 
-/// The last tip of `height`: the one that remained.
+/// The last tip at `height`: the one that remained in the chain.
 fn tip_at(run: &Run, height: u32) -> Option<&Point> {
     run.points.iter().rev().find(|point| point.height == height)
 }
@@ -218,7 +218,7 @@ fn curve(run: &Run, base: &Run, from: f64, to: f64) -> Vec<(f64, f64)> {
     points
 }
 
-/// The baseline's time at `height`, and the run's over it.
+/// The baseline's time at `height`, and the run's time divided by it.
 fn ratio_at(run: &Run, base: &Run, height: f64) -> Option<(f64, f64)> {
     let own = run.reached(height)?;
     let other = base.reached(height)?;

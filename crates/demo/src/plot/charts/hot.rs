@@ -1,13 +1,13 @@
-//! Functions in which the processors were, of cells that were profiled.
+//! The functions in which profiled cells spent their processor time.
 
 use super::{Chart, Kind, Row, Series, Unit, axis, table};
 use crate::plot::stacks::Stacks;
 use primitives::human;
 
-/// Functions that are drawn and listed.
+/// Maximum number of functions that are drawn and listed.
 const FUNCTIONS_MAX: usize = 20;
 
-/// Letters of a function's name.
+/// Maximum length of a function's name.
 const NAME_MAX: usize = 70;
 
 /// One chart of all cells that have stacks.

@@ -43,7 +43,7 @@ pub(super) fn by_height(drawn: &Drawn<'_>) -> Option<Chart> {
         let mut points: Vec<(f64, f64)> = Vec::new();
         for sample in alive(run) {
             let Some(height) = sample.height.map(f64::from) else { continue };
-            // A chain that went back is drawn at the height that it had reached.
+            // After a reorganisation the chain is drawn at the maximum height so far.
             let height = points.last().map_or(height, |last| last.0.max(height));
             points.push((height, sample.rss_anon));
         }
@@ -102,7 +102,7 @@ pub(super) fn written(drawn: &Drawn<'_>) -> Option<Chart> {
     })
 }
 
-/// Size of the coins cache over time, flushes marked.
+/// Size of the coins cache over time, with flushes marked.
 pub(super) fn cache(drawn: &Drawn<'_>) -> Option<Chart> {
     let has_cache = |run: &Run| run.points.iter().any(|point| !point.cache_mib.is_nan());
     let runs: Vec<_> = drawn.runs.iter().filter(|(run, _)| has_cache(run)).copied().collect();
@@ -168,7 +168,7 @@ fn sampled<'a>(drawn: &Drawn<'a>, value: impl Fn(&Sample) -> f64) -> Vec<(&'a Ru
     drawn.runs.iter().filter(|(run, _)| run.samples.iter().any(|sample| value(sample) > 0.0)).copied().collect()
 }
 
-/// The samples without those at the end, after the memory was released.
+/// The samples without those at the end, taken after the memory was released.
 fn alive(run: &Run) -> &[Sample] {
     let end = run.samples.iter().rposition(|sample| sample.rss_anon > 0.0).map_or(0, |last| last + 1);
     &run.samples[..end]
@@ -179,7 +179,7 @@ fn samples(run: &Run, color: usize, samples: &[Sample], value: impl Fn(&Sample) 
     line(run, color, &points)
 }
 
-/// Mean over time: samples that were late count for longer.
+/// Mean over time: delayed samples have more weight.
 fn mean(samples: &[Sample]) -> f64 {
     let mut area = 0.0;
     let mut time = 0.0;

@@ -16,10 +16,10 @@ mod waterfall;
 use super::input::{Inputs, Run};
 use super::{PlotError, PlotOptions};
 
-/// Points that a series keeps: more than a wide screen has columns.
+/// Maximum points of a series: more than a wide screen has columns.
 const POINTS_MAX: usize = 1_600;
 
-/// Runs that are drawn; beyond, the longest are.
+/// Maximum number of runs that are drawn; of more runs, the longest ones are.
 const RUNS_MAX: usize = 24;
 
 /// The unit of an axis.
@@ -44,7 +44,7 @@ pub(super) enum Unit {
 pub(super) struct Axis {
     pub(super) label: String,
     pub(super) unit: Unit,
-    /// True for a logarithmic scale.
+    /// Whether the scale is logarithmic.
     pub(super) log: bool,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Axis {
 pub(super) enum Kind {
     /// Lines through the points.
     Lines,
-    /// Columns, one series upon the other; all series have the same x, which is a column's left edge.
+    /// Stacked columns; all series have the same x, the left edge of a column.
     Stack,
     /// Steps: y holds from x to the next x.
     Steps,
@@ -65,14 +65,14 @@ pub(super) enum Kind {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Series {
     pub(super) name: String,
-    /// What it shares its colour and its entry in the legend with.
+    /// Name of the group that shares its colour and its entry in the legend.
     pub(super) group: String,
     /// Which colour of the palette.
     pub(super) color: usize,
     pub(super) points: Vec<(f64, f64)>,
-    /// Its end is marked, with this text if it is not empty.
+    /// Its end is marked, with this text if the text is not empty.
     pub(super) end: Option<String>,
-    /// x of the moments that are marked on the axis.
+    /// x of the events that are marked on the axis.
     pub(super) ticks: Vec<f64>,
     /// For a bar: the confidence interval of its value.
     pub(super) whisker: Option<(f64, f64)>,
@@ -85,7 +85,7 @@ pub(super) struct Table {
     pub(super) rows: Vec<Row>,
 }
 
-/// A row, with the colour of what it is about.
+/// A row, with the colour of its run or series.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row {
     pub(super) color: Option<usize>,
@@ -98,15 +98,15 @@ pub(super) struct Chart {
     /// Name of its files, and its place in the page.
     pub(super) id: String,
     pub(super) title: String,
-    /// What it shows, in a sentence or two.
+    /// Its description, one or two sentences.
     pub(super) lead: String,
     pub(super) kind: Kind,
     pub(super) x: Axis,
     pub(super) y: Axis,
     pub(super) series: Vec<Series>,
-    /// Where the picture ends although lines go on above.
+    /// Upper end of the picture, although lines continue above it.
     pub(super) y_max: Option<f64>,
-    /// A line across at this y.
+    /// A horizontal line at this y.
     pub(super) reference: Option<f64>,
     pub(super) table: Table,
 }
@@ -126,11 +126,11 @@ pub(super) struct Drawn<'a> {
     pub(super) groups: Vec<&'a str>,
 }
 
-/// Makes every chart for which there is something to draw.
+/// Makes every chart for which there is data.
 ///
 /// # Errors
 ///
-/// [`PlotError::Baseline`] where the baseline names no run.
+/// [`PlotError::Baseline`] if no run has the baseline's name.
 pub(super) fn make(inputs: &Inputs, options: &PlotOptions) -> Result<Charts, PlotError> {
     let mut notes = Vec::new();
     let drawn = choose(&inputs.runs, &mut notes);
@@ -153,7 +153,7 @@ pub(super) fn make(inputs: &Inputs, options: &PlotOptions) -> Result<Charts, Plo
     Ok(Charts { charts, summary: height::summary(&inputs.runs, &drawn), notes })
 }
 
-/// Chooses the runs that are drawn and gives each group a colour, in the order they came.
+/// Chooses the runs that are drawn, and gives each group a colour in order of appearance.
 fn choose<'a>(runs: &'a [Run], notes: &mut Vec<String>) -> Drawn<'a> {
     let mut order: Vec<usize> = (0..runs.len()).collect();
     if runs.len() > RUNS_MAX {
@@ -177,7 +177,7 @@ fn choose<'a>(runs: &'a [Run], notes: &mut Vec<String>) -> Drawn<'a> {
     Drawn { runs: drawn, groups }
 }
 
-/// Thins `points` for the eye: of each column the first, the least, the greatest and the last remain.
+/// Thins `points` for display: in each column the first, the minimum, the maximum and the last one remain.
 fn thin(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     let columns = POINTS_MAX / 4;

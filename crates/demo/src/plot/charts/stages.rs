@@ -1,7 +1,8 @@
 //! Time per stage and range of blocks, from the lines of `-debug=bench`.
 //!
-//! Core's lines overlap: "Verify" contains "Connect transactions", "Connect total" what comes between "Load" and "Flush".
-//! Here each millisecond of "Connect block" is in one layer. Where a log lacks the enclosing lines the layers are what it has.
+//! Core's lines overlap: "Verify" contains "Connect transactions", "Connect total" contains the time between "Load" and
+//! "Flush". Here each millisecond of "Connect block" is in one layer. If a log lacks the enclosing lines, the layers
+//! have only the available times.
 
 use super::{Axis, Chart, Drawn, Kind, Row, Series, Table, Unit, axis, table};
 use crate::debug_log::{STAGE_BIN, StageSums};
@@ -11,13 +12,13 @@ use primitives::human;
 /// Columns of a chart.
 const COLUMNS: u32 = 48;
 
-/// Charts, one a group of runs; more would not be read.
+/// Maximum number of charts, one for each group of runs; more would not be readable.
 const CHARTS_MAX: usize = 6;
 
 /// A layer: its name, and its milliseconds from the sums of Core's lines (indices of `STAGE_LINES`).
 type Layer = (&'static str, fn(&[f64; 12]) -> f64);
 
-/// From the bottom: reading, checking, connecting, writing, the rest.
+/// Layers from the bottom up: reading, checking, connecting, writing, the rest.
 pub(in crate::plot) const LAYERS: [Layer; 10] = [
     ("load block", |ms| ms[0]),
     ("sanity checks", |ms| ms[1]),
@@ -33,7 +34,7 @@ pub(in crate::plot) const LAYERS: [Layer; 10] = [
 
 fn other(ms: &[f64; 12]) -> f64 {
     let named = ms[1] + ms[2] + ms[4].max(ms[3]) + ms[5];
-    let between = (ms[7] - named).max(0.0); // "Index writing" lies in it.
+    let between = (ms[7] - named).max(0.0); // It contains "Index writing".
     let outside = if ms[11] > 0.0 { (ms[11] - ms[0] - ms[7] - ms[8] - ms[9] - ms[10]).max(0.0) } else { 0.0 };
     between + outside
 }
@@ -105,7 +106,7 @@ fn totals(all: &StageSums) -> Table {
         .filter(|(_, (_, of))| of(&all.ms) > 0.0)
         .map(|(color, (name, of))| super::row(name, color, figures(of(&all.ms))))
         .collect();
-    rows.reverse(); // As the layers lie in the picture.
+    rows.reverse(); // In the order of the layers in the picture.
     let cells = std::iter::once("all".to_owned()).chain(figures(whole)).collect();
     rows.push(Row { color: None, cells });
     table(&["stage", "in all", "ms/block", "%"], rows)

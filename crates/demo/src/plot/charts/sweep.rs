@@ -1,4 +1,4 @@
-//! Time and memory over a setting: one line for each program, where a plan has three values of the setting or more.
+//! Time and memory over a setting: one line for each program, if a plan has at least three values of the setting.
 //!
 //! Cells of one line differ only in that setting.
 
@@ -7,15 +7,15 @@ use crate::plot::input::Inputs;
 use crate::result::{Cell, Report, Settings};
 use primitives::human;
 
-/// Values that make a line.
+/// Minimum number of values of a line.
 const VALUES_MIN: usize = 3;
 
-/// A setting that has numbers.
+/// A numeric setting.
 struct Setting {
     id: &'static str,
     name: &'static str,
     value: fn(&Settings) -> Option<f64>,
-    /// The settings without it, by which cells belong together.
+    /// The other settings, which are equal in all cells of a line.
     without: fn(&mut Settings),
 }
 
@@ -40,7 +40,7 @@ const SETTINGS: [Setting; 3] = [
     },
 ];
 
-/// Charts of every setting that some program has enough values of, time and peak memory.
+/// Charts of time and peak memory for every setting of which some program has enough values.
 pub(super) fn charts(inputs: &Inputs) -> Vec<Chart> {
     let of = |(at, report): (usize, &Report)| {
         let suffix = if inputs.reports.len() > 1 { format!("-{}", at + 1) } else { String::new() };

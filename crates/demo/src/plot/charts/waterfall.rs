@@ -1,14 +1,15 @@
 //! The time that each optimization saves in whole runs: from none to all, enabled one by one, and each disabled
 //! separately.
 //!
-//! Cells belong to a waterfall by what they ran without; those of one work, chain and settings make one picture.
+//! Cells belong to a waterfall if optimizations were disabled in them; cells with the same work, chain and settings
+//! make one picture.
 
 use super::{Chart, Kind, Row, Series, Unit, axis, or_dash, table};
 use crate::plot::input::Inputs;
 use crate::result::{Cell, Report};
 use primitives::human;
 
-/// Steps that make a waterfall worth drawing.
+/// Minimum number of steps of a waterfall.
 const STEPS_MIN: usize = 3;
 
 /// One chart for each work, chain and settings that has a waterfall.
@@ -40,7 +41,7 @@ fn steps<'a>(cells: &[&'a Cell]) -> Vec<&'a Cell> {
         let is_next = |cell: &&&Cell| {
             cell.without.len() + 1 == last.without.len() && cell.without.iter().all(|idea| last.without.contains(idea))
         };
-        // Of the cells with one idea left several come next: the plan's order decides.
+        // If several cells could come next, the order of the plan decides.
         match cells.iter().find(is_next) {
             Some(next) => steps.push(next),
             None => break,

@@ -63,7 +63,7 @@ impl<F: Clone> Scheduler<F> {
         self.add_background(Background::Begin, now)
     }
 
-    /// The commit has begun; or a compaction has to make room first, and it is begun after that.
+    /// The commit has begun; or a compaction is needed first, and the commit begins after it.
     pub(in crate::pipeline) fn begun(&mut self, has_begun: bool, now: Instant) -> usize {
         self.writing_mut().begun(has_begun);
         match has_begun {
@@ -77,7 +77,7 @@ impl<F: Clone> Scheduler<F> {
     ///
     /// # Errors
     ///
-    /// After the last part: the fault for which the commit has to begin again. Once there is room, call
+    /// After the last part: the fault for which the commit has to begin again. When there is space, call
     /// [`Scheduler::begin_again`].
     pub(in crate::pipeline) fn part_written(&mut self, no_space: Option<Fault>, now: Instant) -> Result<usize, Fault> {
         match self.writing_mut().part_written(no_space) {
@@ -92,7 +92,7 @@ impl<F: Clone> Scheduler<F> {
         self.writing_mut().finish_failed();
     }
 
-    /// There is room for the commit, which begins again.
+    /// There is space for the commit, which begins again.
     pub(in crate::pipeline) fn begin_again(&mut self, now: Instant) -> usize {
         self.add_background(Background::Begin, now)
     }

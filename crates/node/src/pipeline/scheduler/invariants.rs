@@ -35,7 +35,7 @@ impl<F: Clone> Scheduler<F> {
             let is_right = match block.phase {
                 Phase::Decoding => applied == 0,
                 Phase::Applying { groups_left } => groups_left > 0 && applied == SHARD_GROUPS - groups_left,
-                // Refused by a rule that needs no coins, or after all groups.
+                // The block was refused by a rule that needs no coins, or after all groups had applied it.
                 Phase::Refused(_) => applied == 0 || applied == SHARD_GROUPS,
                 Phase::Scripts { chunks_left, .. } => applied == SHARD_GROUPS && chunks_left > 0,
                 Phase::LookingUp | Phase::AwaitingDisk | Phase::Judging | Phase::Good => applied == SHARD_GROUPS,

@@ -1,13 +1,14 @@
-//! Which thread may do what next: the state behind the pipeline's one lock. It is held briefly, never during a task.
+//! Assigns the next work to threads: the state behind the pipeline's one lock, which is held briefly, never during a
+//! task.
 //!
 //! A block passes through [`Phase`]s in sequence. Each ends with a method here (`decoded`, `applied`, `looked_up`,
 //! `judged`, `scripts_done`, `committed`), which makes the tasks of the next one ready. A shard group applies blocks in
 //! order, one worker at a time. Background work runs at the same time: one generation is sealed and written ([`Seal`]),
 //! and tables are compacted.
 //!
-//! Coins count before they are made: no group applies a block before the room for all its coins is reserved (`granted`,
-//! `room`). A block that finds no room waits for a generation to be written. If the mark of a generation waits for that
-//! block, it proceeds without room, so that at least one block can always proceed.
+//! Coins count before they are created: no group applies a block before the space for all its coins is reserved
+//! (`granted`, `room`). A block without space waits for a generation to be written. If the mark of a generation waits
+//! for that block, it proceeds without reserved space, so that at least one block can always proceed.
 //!
 //! [`Scheduler::invariants`] checks the invariants.
 //!
@@ -57,7 +58,7 @@ enum Phase {
     },
     /// All checks passed.
     Good,
-    /// The lowest block, valid, being committed by the backend.
+    /// It is valid and the lowest block, and the backend is committing it.
     Committing,
     /// Refused; all checks that could find an earlier failure have ended.
     Refused(Refusal),
@@ -66,7 +67,7 @@ enum Phase {
 struct InFlight<F> {
     flight: F,
     bytes: usize,
-    /// Maximum bytes of its coins and tombstones once they are made; known when it is decoded.
+    /// Maximum bytes of its coins and tombstones after they are created; known when it is decoded.
     coin_bytes: usize,
     phase: Phase,
 }
@@ -76,7 +77,7 @@ struct InFlight<F> {
 pub(super) struct Takes {
     /// Bytes of everything that is kept for it while it is in flight.
     pub(super) bytes: usize,
-    /// Maximum bytes of its coins and tombstones once they are made.
+    /// Maximum bytes of its coins and tombstones after they are created.
     pub(super) coin_bytes: usize,
 }
 
@@ -143,11 +144,11 @@ pub(super) struct Scheduler<F> {
     /// The first of `in_flight`: the next to commit.
     first: Seq,
     bytes_in_flight: usize,
-    /// The first block that no group may apply yet: room for the coins of all blocks before it is reserved.
+    /// The first block that no group may apply yet: space for the coins of all blocks before it is reserved.
     granted: Seq,
-    /// Bytes of coins that may still be made: set by [`Scheduler::set_room`], less the bytes reserved since.
+    /// Bytes of coins that may still be created: set by [`Scheduler::set_room`], less the bytes reserved since.
     room: usize,
-    /// There was no room for the block at `granted`.
+    /// There was no space for the block at `granted`.
     is_gated: bool,
     /// Which block each group applies next.
     group_next: [Seq; SHARD_GROUPS],
@@ -258,7 +259,7 @@ impl<F: Clone> Scheduler<F> {
         matches!(self.halt, Some(Halt::Failed(_)))
     }
 
-    /// Whether everything that was fed is committed, or the run is halted and no worker has a task.
+    /// Whether every admitted block is committed, or the run is halted and no worker has a task.
     pub(super) fn is_drained(&self) -> bool {
         self.running == 0 && (self.is_halted() || self.in_flight.is_empty())
     }
@@ -299,7 +300,7 @@ impl<F: Clone> Scheduler<F> {
         }
     }
 
-    /// Removes every block in flight, and returns what the groups have done of them. No task may be running.
+    /// Removes every block in flight, and returns how far the groups have applied them. No task may be running.
     ///
     /// A generation whose last block is in flight is not being written: it is opened again, and its parts are dropped
     /// here, so that the groups' own handles are the only ones.

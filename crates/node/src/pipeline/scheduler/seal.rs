@@ -1,6 +1,6 @@
 //! A generation of coins on its way to the disk.
 //!
-//! A seal begins as a mark behind a block that no shard group has finished, which may be the next one to come. Each
+//! A seal begins as a mark after a block that no shard group has finished, which may be the next block to arrive. Each
 //! group seals its part when it has applied that block; writing starts once that block is committed. Then, in order:
 //! block data, undo data and index are made durable, the commit is begun, its parts are written in parallel, it is
 //! finished. If the disk is full the commit begins again: the parts stay until they are durable.
@@ -12,7 +12,7 @@ use super::{Background, Seq};
 use crate::fault::Fault;
 use coins::{Generation, SHARD_GROUPS};
 
-/// Number of parts of a generation that are written separately: few, because each makes tables of its own.
+/// Number of parts of a generation that are written separately: few, because each has separate tables.
 pub(in crate::pipeline) const WRITE_PARTS: usize = 8;
 const GROUPS_PER_PART: usize = SHARD_GROUPS / WRITE_PARTS;
 const _: () = assert!(SHARD_GROUPS.is_multiple_of(WRITE_PARTS), "each part holds whole groups");
@@ -38,7 +38,7 @@ enum Step {
     Sync,
     /// Begin the commit.
     Begin,
-    /// Wait for a compaction, which has to make room in the tables before the commit can begin.
+    /// Wait for a compaction, which must reduce the number of tables before the commit can begin.
     AwaitCompaction,
     /// Write the parts. A part that finds the disk full stores its fault; parts that start after it do nothing.
     WriteParts { left: usize, no_space: Option<Fault> },

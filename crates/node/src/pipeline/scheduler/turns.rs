@@ -28,8 +28,8 @@ impl<F: Clone> Scheduler<F> {
 
     /// Whether background work should be done now; returns when it became ready.
     ///
-    /// Block tasks go first for a moment, and few workers do background work, because some of it sleeps in the disk. If
-    /// it is urgent it goes first, and all workers may do it.
+    /// Block tasks go first for a short time, and few workers do background work, because parts of it wait for the
+    /// disk. If background work is urgent it goes first, and all workers may do it.
     fn background_turn(&self, now: Instant, pressure: &impl Pressure) -> Option<Instant> {
         let &(_, since) = self.background.front()?;
         if self.is_failed() {
@@ -40,8 +40,8 @@ impl<F: Clone> Scheduler<F> {
         (has_turn || self.is_background_urgent(pressure)).then_some(since)
     }
 
-    /// Whether it does not help to let block tasks go first: no block is in flight, they wait for memory, or a commit
-    /// is late.
+    /// Whether background work should not yield to block tasks: no block is in flight, blocks wait for memory, or a
+    /// commit is late.
     fn is_background_urgent(&self, pressure: &impl Pressure) -> bool {
         self.in_flight.is_empty()
             || self.is_halted()
@@ -49,7 +49,7 @@ impl<F: Clone> Scheduler<F> {
             || (self.seal.as_ref().is_some_and(Seal::is_writing) && pressure.flush_is_due())
     }
 
-    /// Whether coins have no room, and waiting for a generation that is being written helps.
+    /// Whether there is no space for coins, and a generation that is being written will free some.
     pub(super) fn is_memory_short(&self, pressure: &impl Pressure) -> bool {
         // A mark behind the next block to be admitted waits for that block.
         let helps = self.seal.as_ref().is_some_and(|seal| seal.end() <= self.end());

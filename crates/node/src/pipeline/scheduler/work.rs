@@ -7,7 +7,7 @@ use crate::pipeline::stats::Stage;
 pub struct Seq(u64);
 
 impl Seq {
-    /// The block of this number.
+    /// The block with this number.
     pub const fn new(number: u64) -> Seq {
         Seq(number)
     }
@@ -29,7 +29,7 @@ impl Seq {
     }
 }
 
-/// A task of a block. Of one block the later stage goes first.
+/// A task of a block. Within one block the later stage goes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(in crate::pipeline) enum Task {
     Commit,

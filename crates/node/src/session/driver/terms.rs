@@ -44,8 +44,8 @@ pub(crate) struct Settings {
     pub(crate) expects_peers: bool,
     /// Base block of the snapshot that the chainstate comes from, while it is not validated.
     pub(crate) snapshot: Option<NodeId>,
-    /// `snapshot` is the last pruned block of a data directory that becomes archival. Its chainstate is the directory's own, so
-    /// that nothing above is in doubt, and no set is compared.
+    /// `snapshot` is the last pruned block of a data directory that becomes archival. The chainstate is then the
+    /// directory's own, so nothing above needs validation, and no sets are compared.
     pub(crate) is_archiving: bool,
     /// The user's download limits.
     pub(crate) limits: DownloadLimits,

@@ -80,8 +80,8 @@ impl Repair<'_> {
         self.filter_files(found)
     }
 
-    /// Makes damaged filter files again, from the blocks. A file that is there is moved aside first: opening the index
-    /// makes missing ones.
+    /// Rebuilds damaged filter files from the blocks. An existing file is moved aside first, because opening the index
+    /// rebuilds only missing files.
     fn filter_files(&mut self, found: &Examination) -> Result<(), Fault> {
         let damaged = found.findings.iter().filter(|finding| finding.kind == Kind::FilterFileDamaged);
         let paths: Vec<&Path> = damaged.map(|finding| finding.path.as_path()).collect();

@@ -66,7 +66,7 @@ impl Repair<'_> {
             for spender in here {
                 let Some(payload) = spender.payload() else { return Err(not_found(&opened, &spender)) };
                 let record = undo_record(self.options.params.magic, &spender.prev, &payload);
-                // Magic and size precede the place.
+                // Magic and size of the record precede this position.
                 match slots.get(spender.node, record.len() - 8) {
                     Some(at) => restorer.undo(at, &record)?,
                     // No place, or too little space there: the record is appended, and the index gets the new place.

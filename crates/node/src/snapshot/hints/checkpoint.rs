@@ -6,8 +6,8 @@
 //! | for each height from 1 on: transactions of its block u32 LE, 0 where the block is not done | SHA-256 of all before 32
 //! ```
 //!
-//! The coins of a block that is done here are in the tables. If the program was killed between the two writes, tables
-//! have coins of other blocks too: those blocks are processed again, and the same coins written again.
+//! If a block is marked as done here, its coins are in the tables. If the program was killed between the two writes,
+//! tables also have coins of other blocks: those blocks are processed again, and write the same coins again.
 
 use super::sums::{SALT_BYTES, Salt, Sums};
 use kernels::sha256::sha256;
