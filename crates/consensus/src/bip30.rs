@@ -1,4 +1,4 @@
-//! BIP-0030: no transaction may overwrite existing coins. Also the outputs that never become coins.
+//! BIP-0030: no transaction may overwrite existing coins. This module also decides which outputs never become coins.
 //!
 //! Before BIP-0034 two coinbases could be the same transaction. Two pairs of blocks had such coinbases: the second of
 //! each pair overwrote the coins of the first, which stays permitted. Absent on purpose: looking coins up.

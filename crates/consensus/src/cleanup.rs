@@ -14,7 +14,7 @@ use crate::verdict::{BlockError, Rule};
 use primitives::{Block, Height, Input, Transaction, Txid};
 use script::sigops;
 
-/// The most signature operations in the scripts of one transaction, without witnesses. Source: BIP-0054.
+/// Maximum number of signature operations in the scripts of one transaction, without witnesses. Source: BIP-0054.
 pub const MAX_TX_SIGOPS: u32 = 2500;
 /// Seconds that the first block of a period may be before its parent. Source: BIP-0054.
 pub const MAX_TIMEWARP_S: i64 = 7200;

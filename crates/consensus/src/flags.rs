@@ -6,7 +6,8 @@ use script::Flags;
 
 /// The script verification flags of a block.
 ///
-/// P2SH, witness and taproot always, except in the exception blocks; the others from their heights on, there as well.
+/// P2SH, witness and taproot are always set, except in the exception blocks; the others are set from their heights on,
+/// in these blocks as well.
 ///
 /// Source: Bitcoin Core b88bffe, `GetBlockScriptFlags`.
 pub fn of_block(params: &Params, height: Height, hash: &BlockHash) -> Flags {

@@ -210,7 +210,7 @@ fn is_real(params: &Params, height: Height, bits: u32) -> bool {
 fn search_real_bits(params: &Params, parent: &Parent, mut ancestor: impl FnMut(Height) -> Ancestor) -> u32 {
     let mut height = parent.height;
     let mut bits = parent.bits;
-    // Genesis begins a period, so this ends there at the latest.
+    // Genesis begins a period, so this loop ends there at the latest.
     while !is_real(params, height, bits) {
         height -= 1;
         bits = ancestor(height).bits;

@@ -47,14 +47,14 @@ pub enum Rule {
         time: u32,
         /// Of its parent.
         parent_time: u32,
-        /// The most seconds that it may be before its parent.
+        /// Maximum number of seconds that it may be before its parent.
         most_s: i64,
     },
     /// `time-negative-interval`: see [`crate::cleanup::check_interval`].
     TimeNegativeInterval {
         /// Of the header.
         time: u32,
-        /// Of the first block of the period.
+        /// Time of the first block of the period.
         first_time: u32,
     },
     /// `time-too-new`: see [`crate::header::check_time_not_too_new`]. Never a permanent verdict.
@@ -75,7 +75,7 @@ pub enum Rule {
     TooLittleChainwork,
     /// `bad-signet-blksig`: see [`crate::block::check_signet_solution`].
     BadSignetBlksig {
-        /// What is wrong with the solution.
+        /// The error in the solution.
         why: SignetError,
     },
     /// `bad-txnmrklroot`: see [`crate::block::check_merkle_root`].
@@ -319,7 +319,7 @@ impl BlockError {
         Rank { step, transaction, rule, input }
     }
 
-    /// Of two failures of one block, the one that Core would report.
+    /// The failure that Core would report, of two in one block.
     pub fn first(self, other: BlockError) -> BlockError {
         if other.rank() < self.rank() { other } else { self }
     }

@@ -22,7 +22,7 @@ pub fn is_still_open(name: &OsStr) -> bool {
 /// # Errors
 /// Not found, or an I/O error.
 pub fn remove_tree(disk: &dyn Disk, path: &Path) -> DiskResult<bool> {
-    // The second attempt is for a file that was closed between the first attempt and the check of the rest.
+    // The second attempt is for a file that was closed between the first attempt and this check.
     for _ in 0..2 {
         let Err(why) = disk.remove_dir_all(path) else { return Ok(true) };
         match why.source.kind() {

@@ -256,7 +256,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// [`DiskError::is_unsupported`] if the file system has no such operation; then nothing was done.
     fn exchange(&self, a: &Path, b: &Path) -> DiskResult<()>;
 
-    /// Removes a file. One that is open or mapped stays readable for its holders.
+    /// Removes a file. A file that is open or mapped stays readable for its holders.
     ///
     /// # Errors
     /// Not found, or an I/O error.
@@ -302,7 +302,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     }
 
     /// Makes the names in a directory durable: created, moved and removed ones. If the file system does not support
-    /// that, this is not an error, as in LevelDB; check with [`Disk::can_sync_dir`].
+    /// that, this is not an error, as in LevelDB; [`Disk::can_sync_dir`] tells.
     ///
     /// # Errors
     /// An I/O error.
@@ -333,8 +333,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// An I/O error.
     fn free_space_bytes(&self, path: &Path) -> DiskResult<u64>;
 
-    /// How many files an unprivileged program can still create below `path`; `None` where their number has no limit of its
-    /// own.
+    /// Number of files that an unprivileged program can still create below `path`; `None` if the file system does not
+    /// limit it.
     ///
     /// # Errors
     /// What the system says.
@@ -385,7 +385,7 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// An I/O error.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> DiskResult<usize>;
 
-    /// The whole file as it is now, mapped if the system can. It must not be written to.
+    /// The whole file as it is now, mapped if the system can. The file must not be written to.
     ///
     /// The caller promises that the file is not truncated while this is held.
     ///

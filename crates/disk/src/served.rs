@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Numbers are little endian. A connection carries one request at a time; each thread that waits for an answer has its
-//! own connection. Absent on purpose: writing, locks, maps. Files that would be mapped on a real disk are read whole
-//! here.
+//! own connection. Absent on purpose: writing, locks, maps. Files that would be mapped on a real disk are read into
+//! memory here.
 
 use super::{Bytes, DirEntry, Disk, DiskError, DiskFile, DiskResult, LockError, LockGuard, Metadata};
 use std::ffi::OsString;
@@ -26,13 +26,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The largest answer in bytes.
+/// Maximum size of an answer in bytes.
 const READ_BYTES_MAX: usize = 8 << 20;
-/// The most names in a directory.
+/// Maximum number of names in a directory.
 const NAMES_MAX: u32 = 1 << 20;
 /// Timeout for an answer: clients of object stores give up earlier.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// The most idle connections kept for later requests.
+/// Maximum number of idle connections kept for later requests.
 const IDLE_MAX: usize = 64;
 
 /// The files below a directory, read through the program at a socket. Nothing can be written.

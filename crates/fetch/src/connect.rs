@@ -73,7 +73,7 @@ pub(crate) struct Connection<'d> {
     buffer: Vec<u8>,
 }
 
-/// An error if what began then takes too long, however many bytes come.
+/// Fails if the answer that began at `since` takes longer than [`ANSWER_MAX`], even if bytes keep arriving.
 pub(crate) fn check_slowness(since: Instant) -> Result<(), Failure> {
     match since.elapsed() >= ANSWER_MAX {
         true => Err(later(format!("its answer takes more than {} s", ANSWER_MAX.as_secs()))),
@@ -111,7 +111,7 @@ impl Dialer {
     }
 
     fn tcp(&self, url: &Url) -> Result<TcpStream, Failure> {
-        // A name that is none is not looked up: with a proxy, that would go past it.
+        // An invalid name is not looked up: with a proxy, the look-up would bypass it.
         let target = Target::parse(&format!("{}:{}", url.host_in_url(), url.port), url.port)
             .map_err(|why| Failure::Never(why.to_string()))?;
         match &self.proxy {

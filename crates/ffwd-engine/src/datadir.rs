@@ -93,7 +93,8 @@ impl DataDir {
         Blocks::open(self.options(), range)
     }
 
-    /// The UTXO set. While a snapshot is not validated there are two; this is the snapshot's, as in Core's calls.
+    /// The UTXO set. While a snapshot is not validated there are two UTXO sets; this is the snapshot's, as in Core's
+    /// calls.
     ///
     /// # Errors
     ///

@@ -426,7 +426,7 @@ pub struct VerifyJob<'a> {
 
 shared_methods!(VerifyJob);
 
-/// What [`VerifyJob::run`] checked.
+/// The blocks that [`VerifyJob::run`] checked.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct VerifyReport {

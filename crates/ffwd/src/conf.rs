@@ -84,9 +84,10 @@ pub(crate) struct Conf {
     /// Entries of settings.json; `section` is empty.
     json: Vec<Entry>,
     line: OnLine,
-    /// What debug.log says of settings.json.
+    /// The lines of debug.log about settings.json.
     json_lines: Vec<String>,
-    /// settings.json and the text that a node writes there; none with `-nosettings`, or where the file is whole.
+    /// settings.json and the text with a comment that a node writes there; `None` with `-nosettings`, or if the file
+    /// already has that comment.
     pub(crate) settings_file: Option<(PathBuf, String)>,
     /// Warnings for the user: lines without effect.
     pub(crate) warnings: Vec<String>,
@@ -391,8 +392,8 @@ impl Conf {
         &self.lines
     }
 
-    /// What debug.log says of every option that was given, in Core's words; secrets are not shown.
-    /// Source: Bitcoin Core b88bffe, common/args.cpp, `ArgsManager::LogArgs`.
+    /// The lines of debug.log about every option that was given, in Core's words; secrets are not shown. Source:
+    /// Bitcoin Core b88bffe, common/args.cpp, `ArgsManager::LogArgs`.
     pub(crate) fn log_lines(&self) -> Vec<String> {
         let mut files: Vec<&Entry> = self.lines.iter().collect();
         files.sort_by_key(|entry| (&entry.section, &entry.name));

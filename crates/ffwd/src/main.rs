@@ -365,7 +365,7 @@ fn verify(given: &Verify) -> Result<ExitCode, Failure> {
 
 fn info(given: &Info) -> Result<ExitCode, Failure> {
     let mut settings = load(&given.common, None)?;
-    // For the forecast of disk space alone; a value that is none is for those to refuse who prune.
+    // Only for the forecast of disk space; an invalid value is refused by the jobs that prune.
     let prune = settings.files.value(None, "prune", |setting| options::values::prune(setting.value.text()));
     settings.options.prune = prune.ok().flatten().unwrap_or_default();
     let reporter = begin_read_only(&settings)?;

@@ -99,7 +99,7 @@ fn has_good_port(text: &str) -> bool {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
             port.parse::<u16>().is_ok_and(|port| port > 0)
         }
-        _ => true, // None, or IPv6 without brackets.
+        _ => true, // No port, or IPv6 without brackets.
     }
 }
 

@@ -4,8 +4,8 @@
 //! -datadir=X  --datadir=X      -listen  --listen=1      -nolisten  --listen=0      -regtest  --chain=regtest
 //! ```
 //!
-//! Options before the command are moved behind it, so that `bitcoin-cli -regtest COMMAND` has an equivalent.
-//! Source: facts of Bitcoin Core b88bffe, common/args.cpp: `ParseParameters`, `InterpretKey`, `InterpretValue`, `GetChainArg`.
+//! Options before the command are moved after it, so that `bitcoin-cli -regtest COMMAND` has an equivalent. Source:
+//! facts of Bitcoin Core b88bffe, common/args.cpp: `ParseParameters`, `InterpretKey`, `InterpretValue`, `GetChainArg`.
 //! Absent on purpose: the meaning of an option, and the commands that have it (`args`).
 
 use crate::conf::OnLine;
@@ -177,7 +177,7 @@ fn has_chain(words: &[OsString]) -> bool {
     words.iter().any(|word| word == "--chain" || word.as_bytes().starts_with(b"--chain="))
 }
 
-/// Moves options before the command behind it.
+/// Moves options from before the command to after it.
 fn command_first(words: Vec<OsString>) -> Vec<OsString> {
     let mut words = words.into_iter();
     let mut out: Vec<OsString> = words.next().into_iter().collect();

@@ -101,7 +101,7 @@ impl Settings {
         })
     }
 
-    /// Whether `--prune 0` was given: no pruning is not the default then, but wanted.
+    /// Whether `--prune 0` was given: then the user asks for no pruning explicitly.
     fn is_archival(&self, given: &Sync) -> bool {
         let given = given.writing.prune.or_else(|| given.writing.core.one("prune"));
         given == Some(Prune::Off)

@@ -64,7 +64,7 @@ pub struct BlockPlace {
     pub height: Height,
     /// The subsidy of that height.
     pub subsidy: Amount,
-    /// A later block repeats its coinbase, whose coins count only there.
+    /// A later block repeats its coinbase, and the coins count only in that block.
     pub coinbase_is_repeated: bool,
 }
 
@@ -278,7 +278,7 @@ fn add_created(
 struct Passing<'a> {
     /// First bytes of their outpoints, the outpoints, and the index of the spend; sorted.
     spends: Vec<(u64, &'a [u8; 36], usize)>,
-    /// A bit for each value that the first bits of their txids take.
+    /// A bit for each value that occurs in the first bits of their txids.
     bits: Vec<u64>,
     /// For each spend of the block, whether its coin was found among the created ones.
     made: Vec<bool>,

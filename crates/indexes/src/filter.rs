@@ -60,8 +60,8 @@ fn scaled(hash: u64, range: u64) -> u64 {
 /// Many blocks spend and pay to one script many times. The key is the block's hash, so scripts cannot be chosen to
 /// collide: the hash depends on them.
 struct Distinct {
-    /// Number of the script, from 1; 0 in a free place. After the last index there is additional room for all scripts,
-    /// so that probing continues past the end and never wraps.
+    /// Number of the script, from 1; 0 in a free place. After the last index there are additional places for all
+    /// scripts, so that probing continues past the end and never wraps.
     places: Vec<u32>,
     shift: u32,
 }
@@ -98,7 +98,7 @@ impl Distinct {
 
 /// Sorts numbers that are nearly in order.
 fn sort_neighbours(numbers: &mut [u64]) {
-    // The most exchanges for each number; with more the numbers are not nearly in order.
+    // Maximum number of exchanges for each number; if more are needed the numbers are not nearly in order.
     const EXCHANGES_MAX: usize = 16;
     let mut left = numbers.len() * EXCHANGES_MAX;
     for next in 1..numbers.len() {

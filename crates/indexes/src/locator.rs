@@ -11,7 +11,7 @@ use primitives::{BlockHash, Height};
 
 /// The version that Core writes and never reads.
 const VERSION: u32 = 70_016;
-/// Core never writes more than 32 plus ten; a longer list is not a locator.
+/// Core never writes more than 32 hashes plus ten; a longer list is not a locator.
 const HASHES_MAX: usize = 101;
 /// Number of steps of one block before the steps double.
 const SINGLE_STEPS: usize = 10;

@@ -136,7 +136,7 @@ impl Db {
 }
 
 impl Compaction {
-    /// Bytes that the compaction reads, and the most that it writes.
+    /// Bytes that the compaction reads, and the maximum that it writes.
     pub fn bytes(&self) -> u64 {
         self.inputs.iter().map(SortedRun::bytes).sum()
     }

@@ -25,7 +25,7 @@ use crate::log::put_record;
 use crate::options::Options;
 use disk::{Appender, Disk, SimDisk};
 
-/// The most records that are read of one database; index entries may name the same bytes repeatedly.
+/// Maximum number of records that are read from one database; index entries may name the same bytes repeatedly.
 const RECORDS_MAX: usize = 10_000;
 const SMALL: Options =
     Options { table_bytes: 1 << 10, level1_bytes: 1 << 10, has_filters: true, kernels: kernels::Kernels::AUTO };

@@ -235,9 +235,9 @@ mod tests {
         assert!(range.len() > 9, "{range:?} makes one of what LevelDB left in level 0");
     }
 
-    /// Commits of `commit` bytes until the data is `count` of them long; a compaction whenever one is
-    /// wanted, done before the next commit (`is_prompt`) or as late as can be.
-    /// Gives the write amplification, and the most runs that a look-up met.
+    /// Commits of `commit` bytes until the data is `count` of them long; a compaction whenever one is wanted, done
+    /// before the next commit (`is_prompt`) or as late as can be. Returns the write amplification, and the maximum
+    /// number of runs that a look-up met.
     fn simulate(commit: u64, count: u64, is_prompt: bool) -> (f64, usize) {
         let mut runs: Vec<RunSize> = Vec::new();
         let (mut written, mut most) = (0, 0);

@@ -258,7 +258,7 @@ impl Snapshot {
         Ok(Iter { merged, end: end.map(Into::into), is_done: false, _held: self.clone() })
     }
 
-    /// The most runs that a look-up may read.
+    /// Maximum number of runs that a look-up may read.
     pub fn run_count(&self) -> usize {
         self.0.runs.len()
     }

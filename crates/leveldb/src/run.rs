@@ -101,7 +101,7 @@ impl Outputs {
         }
     }
 
-    /// The most bytes of the next piece for a table that has `bytes` so far.
+    /// Maximum bytes of the next piece for a table that has `bytes` so far.
     fn limit(&self, bytes: u64) -> usize {
         let left = usize::try_from(self.table_bytes.saturating_sub(bytes)).unwrap_or(usize::MAX);
         if self.single.is_some() { PIECE_BYTES } else { left.min(PIECE_BYTES) }

@@ -85,7 +85,7 @@ fn mask_bits(address: NetAddress, mask: &str) -> Option<u8> {
     u8::try_from(ones).ok().filter(|_| ones + zeros == width)
 }
 
-/// An address with all bits behind the prefix zero; unchanged outside IP networks.
+/// An address with all bits after the prefix set to zero; unchanged outside IP networks.
 fn truncated(address: NetAddress, bits: u8) -> NetAddress {
     match address {
         NetAddress::V4(bytes) => {

@@ -1,5 +1,5 @@
-//! A payload for a peer, with space before and behind it for the transport's framing: it is sent from the buffer that
-//! it was read into, and the buffer is reused.
+//! A payload for a peer, with space before and after it for the transport's framing: it is sent from the buffer that it
+//! was read into, and the buffer is reused.
 //!
 //! Absent on purpose: the framing ([`crate::transport`]), and the contents of the payload.
 
@@ -9,7 +9,7 @@ use crate::budget::BufferPool;
 /// its contents, so that twice the bounds of the send queues bound their memory.
 pub(crate) const POOLED_BYTES_MIN: usize = 256 << 10;
 
-/// Space behind a payload, for the tag of a v2 packet.
+/// Space after a payload, for the tag of a v2 packet.
 pub(crate) const TAIL_BYTES: usize = 16;
 
 /// A payload that is not sent yet.

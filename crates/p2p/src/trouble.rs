@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// An error that did not occur for this time is over.
 pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
-/// Maximum number of distinct errors: most are names that cannot be looked up. More than a network has DNS seeds.
+/// Maximum number of distinct errors: most are names that cannot be looked up. No network has as many DNS seeds.
 pub const TROUBLE_COUNT_MAX: usize = 32;
 
 /// Kind of an error.

@@ -18,7 +18,7 @@ impl Tables {
     ///
     /// # Errors
     ///
-    /// Exactly where Core's parser throws. The tables are empty then.
+    /// For exactly the inputs for which Core's parser throws. The tables are then empty.
     ///
     /// Source: Bitcoin Core b88bffe, `CBlock::SERIALIZE_METHODS`, `UnserializeTransaction`.
     pub fn parse_block<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Block<'a>, DecodeError> {

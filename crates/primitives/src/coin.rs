@@ -47,7 +47,7 @@ fn template(script: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
-/// The most bytes that [`write_coin`] needs for a script of `script_bytes`.
+/// Maximum bytes that [`write_coin`] needs for a script of `script_bytes`.
 #[inline]
 pub fn coin_bytes_max(script_bytes: usize) -> usize {
     3 * VARINT_BYTES_MAX + script_bytes
@@ -181,7 +181,7 @@ impl<'a> CompressedScript<'a> {
         (self.kind == RAW).then_some(self.payload)
     }
 
-    /// The kind that it is stored as; for templates 0 to 5.
+    /// The kind with which it is stored; for templates 0 to 5.
     pub(crate) fn template_kind(&self) -> u8 {
         self.kind
     }
@@ -264,7 +264,7 @@ fn decompress_key(kind: u8, x: &[u8]) -> Option<[u8; 65]> {
 
 /// First byte of a coin's key in the chainstate.
 pub const COIN_KEY_PREFIX: u8 = b'C';
-/// The most bytes of a coin's key.
+/// Maximum bytes of a coin's key.
 pub const COIN_KEY_BYTES_MAX: usize = 1 + 32 + 5;
 
 /// A coin's key in the chainstate: `C`, txid, VARINT vout. Ordered by bytes, as the chainstate orders its records.

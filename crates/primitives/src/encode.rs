@@ -300,7 +300,7 @@ pub fn put_compact_size(out: &mut impl Append, n: u64) {
     }
 }
 
-/// The most bytes of a VARINT of 64 bits.
+/// Maximum bytes of a VARINT of 64 bits.
 pub const VARINT_BYTES_MAX: usize = 10;
 
 /// `n` as VARINT, at the end of a small buffer: the first unused index, and the buffer.

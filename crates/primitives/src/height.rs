@@ -1,4 +1,5 @@
-//! A place in a chain and the time that counts there: [`Height`] and [`MedianTime`], two types that cannot be mixed up.
+//! The position of a block in a chain, and the time that the rules use there: [`Height`] and [`MedianTime`], two types
+//! that cannot be mixed up.
 //!
 //! ```
 //! # use primitives::{Height, MedianTime};

@@ -116,7 +116,7 @@ pub enum CoinsError {
         offset: u64,
         /// The declared count.
         count: usize,
-        /// Coins that remain by the header.
+        /// Number of coins that remain according to the header.
         left: u64,
     },
     /// A group with more coins than fit in a block.
@@ -148,7 +148,7 @@ pub enum CoinsError {
     Script {
         /// Coins before it.
         after: u64,
-        /// Of the script's length.
+        /// Offset of the script's length.
         offset: u64,
     },
     /// The file ends, or a number is malformed.
@@ -164,7 +164,7 @@ pub enum CoinsError {
     LeftOver {
         /// Coins of the header.
         coins: u64,
-        /// Of the first such byte.
+        /// Offset of the first such byte.
         offset: u64,
     },
 }

@@ -12,7 +12,7 @@ use crate::sigops;
 use crate::verify::{Scratch, verify, verify_by_interpreter};
 use primitives::{Amount, DecodeError, Reader, Tables};
 
-/// The most inputs that are verified; more would only take time.
+/// Maximum number of inputs that are verified; more would only take time.
 const INPUTS_MAX: usize = 4;
 
 /// The verdict on the first input, or `None` if the bytes do not parse as an input with a coin.

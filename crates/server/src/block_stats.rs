@@ -77,7 +77,7 @@ pub fn block_stats(
         let makes_coins = about.height > 0 && !(about.is_repeat && is_coinbase);
         let out = sums.add_outputs(&tx, makes_coins);
         if !is_coinbase {
-            // Only the first transaction of a valid block is a coinbase; undo data begins behind it.
+            // Only the first transaction of a valid block is a coinbase; undo data begins after it.
             debug_assert!(at > 0, "a valid block begins with its coinbase");
             let coins: Vec<&CoinRef<'_>> = spent.by_ref().take(tx.input_count()).collect();
             sums.add_transaction(&tx, out, &coins)?;

@@ -18,7 +18,7 @@ use tokio::time::sleep;
 /// Interval of checks of a condition that a call waits for.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Maximum bytes of a batch's answers: requests behind that are not executed. One more answer may exceed it, by a few
+/// Maximum bytes of a batch's answers: further requests are not executed. One more answer may exceed it, by a few
 /// hundred MiB (a block with all details).
 const BATCH_BYTES_MAX: usize = 256 << 20;
 

@@ -25,7 +25,7 @@ pub(crate) async fn check_owner(State(app): State<Arc<App>>, request: Request, n
 }
 
 /// Answers a request from this machine without a password if its Host header is an address or localhost; from another
-/// machine within `-rpcallowip`, only with a password of the calls.
+/// machine within `-rpcallowip`, only with an RPC password.
 async fn allow<F: Future<Output = Response>>(
     app: &App,
     request: Request,

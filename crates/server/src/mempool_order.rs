@@ -20,7 +20,7 @@ const _: () = assert!(CLUSTER_MAX == u64::BITS as usize);
 /// Fees and weight of some transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FeeRate {
-    /// Satoshis, with what calls added.
+    /// Satoshis, including the fee deltas of RPC calls.
     pub(crate) fee: i64,
     /// Adjusted weight.
     pub(crate) weight: u64,
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(graph.place(&txid(9)), None);
     }
 
-    /// As many as can hang together, in a chain; and another cluster.
+    /// A chain of as many transactions as a cluster can have; and another cluster.
     #[test]
     fn largest_cluster_is_put_in_order() {
         let parents: Vec<[u8; 1]> = (0..64).map(|number| [number]).collect();

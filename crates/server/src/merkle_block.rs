@@ -85,7 +85,7 @@ pub struct MerkleBlock<'a> {
 }
 
 impl<'a> MerkleBlock<'a> {
-    /// Parses a proof; as in Core, bytes behind it are ignored.
+    /// Parses a proof; as in Core, bytes after it are ignored.
     ///
     /// # Errors
     ///

@@ -24,7 +24,8 @@ pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new().route("/healthz", get(health)).route("/readyz", get(ready)).route("/metrics", get(metrics))
 }
 
-/// Paths with names of peers and lines of the log. The page is another one; it shares its path with the calls.
+/// Paths with names of peers and lines of the log. The path of the page is not among them, because the RPC calls have
+/// the same one.
 pub(crate) fn private_routes() -> Router<Arc<App>> {
     Router::new().route("/events", get(events))
 }

@@ -182,7 +182,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The escape behind a backslash.
+    /// The escape after a backslash.
     fn escaped(&mut self) -> Option<char> {
         let letter = match self.text.get(self.at)? {
             byte @ (b'"' | b'\\' | b'/') => char::from(*byte),

@@ -1,9 +1,9 @@
 //! JSON as Core prints it, written straight into bytes: a full block makes megabytes of it, too many for a tree of
 //! values.
 //!
-//! Members appear in the order of the calls. The writer inserts commas; it writes no comma behind `{`, `[`, `:` or at
-//! the start. Numbers have Core's digits; an amount is a number with eight decimals.
-//! Source: Bitcoin Core b88bffe, univalue_write.cpp, `ValueFromAmount`.
+//! Members appear in the order of the calls. The writer inserts commas; it writes no comma after `{`, `[`, `:` or at
+//! the start. Numbers have Core's digits; an amount is a number with eight decimals. Source: Bitcoin Core b88bffe,
+//! univalue_write.cpp, `ValueFromAmount`.
 
 use crate::json::Json;
 use primitives::{Amount, Hash256};

@@ -21,7 +21,8 @@ const CACHED_PIECE_BYTES: u64 = 1024 * 1024;
 const CACHED_BYTES: u64 = 32 * 1024 * 1024;
 /// Size of the reads that check the space after the end of a file before it is appended to.
 const ROOM_READ_BYTES: usize = 1024 * 1024;
-/// The most files written and not yet synced; beyond that the oldest is synced at once, so that few stay open.
+/// Maximum number of files that are written and not yet synced; beyond that the oldest is synced at once, so that few
+/// stay open.
 const UNSYNCED_FILES_MAX: usize = 64;
 
 /// A file being appended to.
@@ -263,7 +264,7 @@ struct CachedPiece {
 }
 
 impl CachedPiece {
-    /// Whether these bytes follow directly and the piece still has room for them.
+    /// Whether these bytes follow directly and the piece still has space for them.
     fn grows(&self, file: &Arc<dyn DiskFile>, offset: u64) -> bool {
         self.bytes < CACHED_PIECE_BYTES && self.offset + self.bytes == offset && Arc::ptr_eq(&self.file, file)
     }

@@ -52,7 +52,7 @@ pub struct Detail {
     pub found: String,
     /// The next step for the user.
     pub advice: String,
-    /// A reindex helps too, if the advice cannot be followed.
+    /// Whether a reindex helps too, if the advice cannot be followed.
     pub is_for_reindex: bool,
     /// The system's error with its number, if there is one.
     pub source: Option<io::Error>,

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The most files kept open for reading, well below the usual limit of 1,024 for a process.
+/// Maximum number of files kept open for reading, well below the usual limit of 1,024 for a process.
 const OPEN_FILES_MAX: usize = 64;
 /// Interval between two checks that an open file is still the one of its name. A check costs two system calls, compared
 /// with a few microseconds for a read.

@@ -9,8 +9,8 @@
 //! 5. The undo files are removed.
 //!
 //! A file `ffwd/reindex-begins` exists from before step 1 until after step 5. With it, an interrupted run starts over,
-//! and does not use the old coins as its own. Should it be lost, the old coins are continued from, as bitcoind would
-//! do.
+//! and does not use the old coins as its own. If the file is lost, the run continues from the old coins, as bitcoind
+//! would.
 //!
 //! The headers that the block files lack are kept in `ffwd/reindex-headers` from before step 1 until `R` is erased, so
 //! that they can be added to the new index. (bitcoind's own checks would fail on an index that has only headers.)
@@ -211,7 +211,7 @@ pub fn replace_index(host: impl Into<Host>, layout: &Layout, content: &IndexChan
     }
     match disk.exchange(&new, &dir) {
         Ok(()) => disk.sync_dir_once(parent)?,
-        // Then file by file: at every instant the index is the old or the new one.
+        // Otherwise the files are moved one by one: at every instant the index is the old or the new one.
         Err(why) if why.is_immovable() => drop(leveldb::install(disk, &new, &dir)?),
         Err(why) => return Err(why.into()),
     }
@@ -248,7 +248,7 @@ pub fn finish_index_swap(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// Next to the index, because both must be on one file system. Core ignores it.
+/// This directory is next to the index, because both must be on one file system. Core ignores it.
 fn new_index_dir(layout: &Layout) -> PathBuf {
     layout.index_dir().with_file_name("ffwd-index.new")
 }

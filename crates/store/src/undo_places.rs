@@ -54,7 +54,7 @@ pub struct UndoPlaces {
     pub places: Vec<Option<UndoPlace>>,
     /// The end of the last record found.
     pub end: u32,
-    /// Where bytes begin that were written and are undo data of none of the blocks.
+    /// Start of the written bytes that are undo data of none of the blocks.
     pub stray: Option<u64>,
 }
 
@@ -146,7 +146,7 @@ impl UndoFiles {
     }
 }
 
-/// Bytes between the records of the blocks. Behind the last record lies space that was reserved, zeros on the disk.
+/// Bytes between the records of the blocks. After the last record there is reserved space, zeros on the disk.
 #[derive(Default)]
 struct Gaps {
     open: Option<u64>,
@@ -154,7 +154,7 @@ struct Gaps {
 }
 
 impl Gaps {
-    /// Notes that no record of a block is at `at`; whether nothing was ever written there.
+    /// Notes that no record of a block is at `at`; `is_untouched` says that nothing was ever written there.
     fn begin(&mut self, at: u64, is_untouched: bool) {
         let begun = *self.open.get_or_insert(at);
         if !is_untouched {

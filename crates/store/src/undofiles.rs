@@ -183,7 +183,7 @@ impl UndoWriter {
         let mut tail = self.tail(file, used)?;
         let done = self.append_set.finalise(&mut tail);
         if done.is_err() {
-            self.tails.push((file, tail)); // What is pending must not be lost.
+            self.tails.push((file, tail)); // Pending bytes must not be lost.
         }
         done
     }

@@ -10,7 +10,7 @@ use std::io::Write;
 
 /// Exit code of a program that ran out of memory.
 const EXIT_CODE: i32 = 1;
-/// The most bytes of the message, which is formatted without an allocation.
+/// Maximum bytes of the message, which is formatted without an allocation.
 const MESSAGE_BYTES_MAX: usize = 512;
 
 /// Declare it as `#[global_allocator]`, around the allocator to use.

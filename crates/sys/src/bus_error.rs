@@ -23,12 +23,12 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// The most registered maps. A UTXO set in tables of 2 MiB has some 6,000; maps beyond the limit have no name.
+/// Maximum number of registered maps. A UTXO set in tables of 2 MiB has some 6,000; maps beyond the limit have no name.
 const SLOTS: usize = 16_384;
-/// The most bytes of a path that are stored, from its end.
+/// Maximum bytes of a path that are stored, from its end.
 const PATH_BYTES_MAX: usize = 256;
 const PATH_WORDS: usize = PATH_BYTES_MAX / 8;
-/// The most bytes of the message without the path.
+/// Maximum bytes of the message without the path.
 const TEXT_BYTES_MAX: usize = 1024;
 /// Exit code of the process after such an error.
 const EXIT_CODE: c_int = 1;
@@ -185,7 +185,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c
     // which is ignored. Destructors and exit handlers could need what a thread holds.
     unsafe {
         if libc::isatty(libc::STDERR_FILENO) == 1 {
-            libc::write(libc::STDERR_FILENO, c"\n".as_ptr().cast(), 1); // Below a bar of progress.
+            libc::write(libc::STDERR_FILENO, c"\n".as_ptr().cast(), 1); // On a line below the progress bar.
         }
         libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), length);
         libc::_exit(EXIT_CODE)

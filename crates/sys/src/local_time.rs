@@ -18,7 +18,7 @@ pub fn ahead_s(unix: u64) -> i32 {
     // SAFETY: both pointers are valid for the call, and nothing else refers to `fields`.
     let made = unsafe { libc::localtime_r(&raw const time, fields.as_mut_ptr()) };
     if made.is_null() {
-        return 0; // The year has no room in it.
+        return 0; // The year does not fit.
     }
     // SAFETY: the call gave back a pointer, so that it filled all fields.
     let ahead = unsafe { fields.assume_init() }.tm_gmtoff;

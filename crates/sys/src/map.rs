@@ -13,7 +13,7 @@ use memmap2::{Mmap, MmapOptions};
 
 use crate::bus_error::{self, Named};
 
-/// The most pages per query of residency.
+/// Maximum number of pages per query of residency.
 #[cfg(all(target_os = "linux", not(miri)))]
 const RESIDENT_PAGES: usize = 16;
 
@@ -45,8 +45,8 @@ pub fn map(file: &File, len: u64, path: &Path) -> io::Result<Map> {
         return Ok(Map { _named: None, map: None });
     }
     let bytes = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
-    // SAFETY: the map is read-only and inside the file as it is now. That the file is not cut or
-    // rewritten later is the caller's side of the bargain, written at `Map`.
+    // SAFETY: the map is read-only and inside the file as it is now. The caller guarantees that the file is not
+    // truncated or rewritten later, as `Map` requires.
     let map = unsafe { MmapOptions::new().len(bytes).map(file).or_else(|why| private_map(file, bytes, why))? };
     Ok(Map { _named: bus_error::name(&map, path), map: Some(map) })
 }

@@ -233,7 +233,7 @@ macro_rules! zeroed {
 }
 zeroed!(u8, u16, u32, u64, u128, i32, i64, usize);
 
-// SAFETY: items one behind the other, without padding between; each is `Zeroed`.
+// SAFETY: the items follow each other without padding; each is `Zeroed`.
 unsafe impl<T: Zeroed, const N: usize> Zeroed for [T; N] {}
 
 /// The whole `T`s at the start of the buffer.

@@ -20,7 +20,7 @@ mod system {
     /// Number of retries, a millisecond apart, while the kernel has no memory for a request.
     const TRIES_MAX: u32 = 1000;
 
-    /// A queue of reads. It belongs to the thread that created it.
+    /// A queue of reads. The ring belongs to the thread that created it.
     pub struct Ring {
         queue: IoUring,
         /// One piece for each slot. The kernel writes to a slot's piece while its read is in flight.
@@ -68,7 +68,7 @@ mod system {
         ///
         /// # Panics
         ///
-        /// If there is no room, or for more bytes than a slot has.
+        /// If all slots are in use, or for more bytes than a slot has.
         pub fn ask(&mut self, file: &File, offset: u64, bytes: usize, tag: u64) {
             assert!(bytes <= self.slot_bytes, "{bytes} bytes for a slot of {}", self.slot_bytes);
             let slot = self.free.pop().expect("there is room");

@@ -21,7 +21,7 @@ use crate::bus_error::{self, Named};
 /// Makes a zeroed file of this number of bytes, without a name and with reserved disk space.
 type Make = dyn Fn(u64) -> io::Result<File> + Send + Sync;
 
-/// Makes files for large data, in one directory; the default makes no files. A clone makes them in the same place.
+/// Makes files for large data, in one directory; the default makes no files. A clone makes them in the same directory.
 #[derive(Clone, Default)]
 pub struct SpillFiles(Option<Arc<Source>>);
 
@@ -58,7 +58,7 @@ impl SpillFiles {
     pub fn zeroed<const IN_MEMORY: usize>(&self, bytes: usize) -> Spill<IN_MEMORY> {
         let mut spill = if bytes > IN_MEMORY { self.with_capacity(bytes) } else { self.empty() };
         match &mut spill.held {
-            Held::Memory(held) => *held = vec![0; bytes], // Asked of the system, not written.
+            Held::Memory(held) => *held = vec![0; bytes], // The zeros come from the system and are not written.
             Held::File(file) => file.used = bytes,
         }
         spill
@@ -77,7 +77,7 @@ impl fmt::Debug for SpillFiles {
 /// A growing byte buffer: in memory up to `IN_MEMORY` bytes, in a file beyond.
 pub struct Spill<const IN_MEMORY: usize = { 4 << 20 }> {
     held: Held,
-    /// The most bytes kept in memory; unlimited once a file could not be made.
+    /// Maximum bytes kept in memory; unlimited once a file could not be made.
     limit: usize,
     files: SpillFiles,
 }

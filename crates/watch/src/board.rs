@@ -161,7 +161,7 @@ impl Board {
         matches!(self.state(&lock(&self.said)), SessionState::Following { .. } | SessionState::Serving)
     }
 
-    /// The last reported state; a fixed one before the first report, and when the job stops.
+    /// The last reported state; before the first report, and when the job stops, a fixed state.
     fn state(&self, said: &Said) -> SessionState {
         match () {
             () if self.stopping.load(Relaxed) => SessionState::Stopping,
@@ -310,7 +310,7 @@ fn state_view(state: &SessionState) -> StateView {
     StateView { name: state.name().to_owned(), sentence: state.sentence(), is_trouble: state.is_trouble() }
 }
 
-/// The counters of [`RECENT_S`] ago and of now, and the seconds between.
+/// The counters of [`RECENT_S`] ago and the current ones, and the seconds between them.
 fn recent(said: &Said) -> Option<(&Snapshot, &Snapshot, f64)> {
     let first = said.recent.front()?;
     let last = &said.progress;

@@ -1,4 +1,4 @@
-//! Metrics in Prometheus' text format. Names and units by its rules: base units, `_total` for what only grows.
+//! Metrics in Prometheus' text format. Names and units follow its rules: base units, and `_total` for counters.
 //!
 //! docs/server.md lists them; only the help text of each defines its meaning.
 

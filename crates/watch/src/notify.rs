@@ -1,7 +1,7 @@
 //! Notification commands of the user: `-blocknotify`, `-alertnotify`, `-startupnotify`, `-shutdownnotify`.
 //!
-//! They run in sequence in a thread of their own, by `sh -c`, as in Core; the job never waits for them. Shutdown
-//! commands run in parallel, and the program waits for them. Their output goes to the program's own output.
+//! They run in sequence in a separate thread, by `sh -c`, as in Core; the job never waits for them. Shutdown commands
+//! run in parallel, and the program waits for them. Their output goes to the program's own output.
 //!
 //! Source: Bitcoin Core b88bffe, init.cpp (`-blocknotify`, `StartupNotify`, `ShutdownNotify`),
 //! node/kernel_notifications.cpp (`AlertNotify`), common/system.cpp (`runCommand`).
@@ -46,7 +46,7 @@ type Begun = Result<JoinHandle<Option<String>>, String>;
 pub struct Notifier {
     commands: Commands,
     sender: SyncSender<String>,
-    /// The shutdown commands, once they were started.
+    /// The shutdown commands, if they were started.
     shutdown: Mutex<Option<Vec<Begun>>>,
 }
 

@@ -105,7 +105,7 @@ pub struct CacheView {
     pub hit_rate: Option<f64>,
     /// Number of flushes.
     pub flushes: u64,
-    /// How long one took, on average.
+    /// Average time of a flush.
     pub flush_mean_s: Option<f64>,
     /// Pieces of compactions.
     pub compactions: u64,

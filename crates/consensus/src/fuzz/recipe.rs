@@ -11,15 +11,16 @@ use primitives::encode::put_compact_size;
 use primitives::{Amount, BlockHash, Hash256, Header, Height, MedianTime, OutPoint, Txid, Wtxid, merkle};
 use std::collections::HashMap;
 
-/// The most transactions of a block in addition to the coinbase.
+/// Maximum number of transactions of a block in addition to the coinbase.
 const TRANSACTIONS_MAX: usize = 6;
 /// Height of the block: its coinbase may take 25 BTC on regtest.
 const HEIGHT: u32 = 200;
 const SUBSIDY: i64 = 2_500_000_000;
-/// The most signature operations outside witnesses in a block. Source: Bitcoin Core b88bffe, consensus/consensus.h.
+/// Maximum number of signature operations outside witnesses in a block. Source: Bitcoin Core b88bffe,
+/// consensus/consensus.h.
 const SIGOPS_MAX: usize = 20_000;
 const LOCKTIME_THRESHOLD: u32 = 500_000_000;
-/// The most satoshis. Source: Bitcoin Core b88bffe, consensus/amount.h.
+/// Maximum number of satoshis. Source: Bitcoin Core b88bffe, consensus/amount.h.
 const MAX_MONEY: i64 = 2_100_000_000_000_000;
 /// A size without witnesses that is too large, and the size of a witness. Source: consensus/consensus.h.
 const LONG_BYTES: usize = 1_000_000;
@@ -232,7 +233,7 @@ fn commit(txs: &mut [Tx], commitment: Commitment) -> bool {
     true
 }
 
-/// The verdict expected of Core, by the simplest means, in the order of its checks.
+/// The verdict expected of Core, determined by the simplest means, in the order of its checks.
 fn wanted(txs: &[Tx], commitment: Commitment, commits: bool, coinbase_height: u32, rare: Rare) -> Option<&'static str> {
     if rare == Rare::Long {
         return Some("bad-blk-length");

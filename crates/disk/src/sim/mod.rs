@@ -41,7 +41,7 @@ pub enum Loss {
     Nothing,
     /// Everything that was not synced.
     Unsynced,
-    /// Of the unsynced changes some are kept, some lost, some torn, as the seed decides.
+    /// Some unsynced changes are kept, some lost, some torn, as the seed decides.
     Random(u64),
 }
 
@@ -54,7 +54,7 @@ pub enum Kind {
     NoExchange,
     /// A file that is removed while it is open becomes `.fuse_hidden` and a number, as libfuse does it.
     FuseNames,
-    /// As `FuseNames`, but named `.nfs` and a number, and removal returns EBUSY, as on NFS.
+    /// Like `FuseNames`, but the name is `.nfs` and a number, and removing it returns EBUSY, as on NFS.
     NfsNames,
     /// Files cannot be mapped (ENODEV).
     NoMaps,
@@ -101,7 +101,7 @@ impl SimDisk {
         self.state().free_bytes = bytes;
     }
 
-    /// How many more files it says that can be made; nothing is taken from it.
+    /// Number of further files that the disk says can be made; files that are made do not reduce it.
     pub fn set_free_inodes(&self, count: u64) {
         self.state().free_inodes = Some(count);
     }

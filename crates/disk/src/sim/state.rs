@@ -26,7 +26,7 @@ pub(super) struct SimState {
     pub(super) random: Random,
     pub(super) free_bytes: u64,
     pub(super) free_inodes: Option<u64>,
-    /// Differences of this file system from most.
+    /// Differences of this file system from ext4.
     pub(super) kinds: BTreeSet<Kind>,
     /// Directories that are mount points, by inode number.
     pub(super) mounts: BTreeSet<usize>,
@@ -151,10 +151,10 @@ impl FileNode {
     }
 }
 
-/// What happens to an operation.
+/// The planned outcome of an operation.
 pub(super) enum Step {
     Whole,
-    /// Do a part (of a write: this number of bytes; otherwise all or nothing), then return the error.
+    /// Do a part (of a write this number of bytes, of another operation all or nothing), then return the error.
     Broken(Fault, io::Error),
 }
 
@@ -284,7 +284,7 @@ impl SimState {
         }
     }
 
-    /// The disk after `loss`.
+    /// The state of the disk after `loss`.
     pub(super) fn left_by(&self, loss: Loss) -> SimState {
         let mut random = Random(match loss {
             Loss::Random(seed) => seed,

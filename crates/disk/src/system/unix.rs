@@ -107,8 +107,8 @@ pub(crate) fn free_space_bytes(path: &Path) -> io::Result<u64> {
     Ok(known.f_bavail.saturating_mul(known.f_frsize))
 }
 
-/// How many files an unprivileged program can still make; `None` where the file system has no fixed number of inodes: it
-/// states none of them. Source: statvfs(3).
+/// Number of files that an unprivileged program can still make; `None` if the file system has no fixed number of
+/// inodes: then it reports 0. Source: statvfs(3).
 pub(crate) fn free_inodes(path: &Path) -> io::Result<Option<u64>> {
     let known = rustix::fs::statvfs(path)?;
     Ok((known.f_files > 0).then_some(known.f_favail))

@@ -78,7 +78,7 @@ pub(crate) fn free_space_bytes(_: &Path) -> io::Result<u64> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// NTFS makes room for files as they come.
+/// NTFS has no fixed number of files.
 pub(crate) fn free_inodes(_: &Path) -> io::Result<Option<u64>> {
     Ok(None)
 }

@@ -113,7 +113,7 @@ impl Piece {
         self.next() == self.end
     }
 
-    /// The bytes that a sample is compared with.
+    /// The bytes with which a sample is compared.
     pub(super) fn sampled(&self) -> &[u8] {
         &self.bytes[(self.sample_at.0 - self.start) as usize..(self.sample_at.1 - self.start) as usize]
     }

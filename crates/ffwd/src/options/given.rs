@@ -50,12 +50,12 @@ impl<const PLACE: u8> Given<PLACE> {
     }
 }
 
-/// Panics where no option of this place has the name: a mistake of the caller.
+/// Panics if no option of this place has the name: a mistake of the caller.
 fn check(name: &str, place: u8) {
     assert!(rows(place).any(|(option, _)| option.name == name), "the table has --{name} elsewhere");
 }
 
-/// What clap found; nothing where no command line was read.
+/// The result of a look-up in clap's matches; `None` if no command line was read.
 fn found<T>(name: &str, result: Result<T, MatchesError>) -> Option<T> {
     match result {
         Ok(value) => Some(value),

@@ -48,7 +48,7 @@ const fn o(name: &'static str, kind: super::Kind, category: super::Category, eff
     CoreOption::new(name, kind, category, effect)
 }
 
-/// Every option of bitcoind's, and silentpaymentindex: bitcoind says that it ignores it in bitcoin.conf, and goes on.
+/// Every option of bitcoind, and silentpaymentindex, which bitcoind reports as ignored in bitcoin.conf.
 pub(crate) static TABLE: &[CoreOption] = &[
     o("alertnotify", Text, Options, Used).many()
         .lines(Notify, "COMMAND", text, "Run this command when a warning is given; %s is the message (repeatable)"),
@@ -335,7 +335,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
         .line(Server, "N", || clap::value_parser!(u16).range(1..).into(), "Length of the queue of waiting calls [default: 64]"),
     o("server", Flag, Rpc, Used)
         .line(Server, "0|1", yes_or_no, "Answer JSON-RPC calls [default: 0; of serve 1]"),
-    // What bitcoind takes and its help hides.
+    // Options that bitcoind accepts and its help hides.
     o("?", Flag, Hidden, LineOnly),
     o(
         "checkpoints",

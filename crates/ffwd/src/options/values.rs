@@ -76,7 +76,7 @@ pub(crate) enum TestOption {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Challenge(pub(crate) Vec<u8>);
 
-/// Where a deployment begins.
+/// Start of a deployment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Activation {
     pub(crate) name: String,

@@ -34,12 +34,12 @@ pub(super) enum Section {
     Stages,
     /// Coins and the machine.
     Coins,
-    /// The log, which has little room below on a low screen.
+    /// The log, which has few lines at the bottom of a low screen.
     Log,
 }
 
 impl Section {
-    /// The one that Tab shows.
+    /// The section that Tab shows next.
     pub(super) fn next(self) -> Section {
         match self {
             Section::Stages => Section::Coins,
@@ -49,8 +49,8 @@ impl Section {
     }
 }
 
-/// Draws a view, if there is one. The last line shows `state`: the problem, or empty. With a problem the figures are marked
-/// as the last known ones.
+/// Draws a view, if there is one. The last line shows `state`: the problem, or empty. If there is a problem the figures
+/// are marked as the last known ones.
 pub(super) fn draw(frame: &mut Frame<'_>, view: Option<&View>, state: &str, section: Section) {
     let area = frame.area();
     let warnings = view.map_or(Vec::new(), warnings);

@@ -257,8 +257,8 @@ impl Lanes {
         }
     }
 
-    /// The fewest claims for which [`Lanes::prove_together`] takes less time than [`Lanes::prove`]: measured with
-    /// AVX-512 (1.1 times as fast with 128 claims, 0.9 times with 64) and AVX2 (1.1 times with 64).
+    /// Minimum number of claims for which [`Lanes::prove_together`] takes less time than [`Lanes::prove`]: measured
+    /// with AVX-512 (1.1 times as fast with 128 claims, 0.9 times with 64) and AVX2 (1.1 times with 64).
     #[must_use]
     pub fn together_min(self) -> usize {
         if self.width() >= 16 { 96 } else { 64 }

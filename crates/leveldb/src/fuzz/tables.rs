@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::format::{FOOTER_BYTES, Handle, MAGIC};
 use crate::log::put_record;
 
-/// The most records of one level, one table of level 0, or one log, and the most tables of level 0 or logs.
+/// Maximum number of records of one level, one table of level 0, or one log, and of tables of level 0 or logs.
 const RECORDS_MAX: usize = 24;
 const LEVEL_0_MAX: usize = 4;
 
@@ -351,7 +351,7 @@ fn placed(out: &mut Vec<u8>, block: &[u8]) -> Vec<u8> {
 struct Style {
     /// Entries from one restart to the next.
     restarts: usize,
-    /// The most bytes that an entry shares with the one before.
+    /// Maximum bytes that an entry shares with the one before.
     shared_max: usize,
 }
 

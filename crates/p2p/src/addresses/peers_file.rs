@@ -19,7 +19,7 @@ use std::fmt;
 pub const PEERS_BYTES_MAX: usize = 32 << 20;
 /// The format that is written, and that a reader has to know.
 const FORMAT: u8 = 4;
-/// First format with a version of the map behind the buckets.
+/// First format with a version of the map after the buckets.
 const FORMAT_WITH_MAP: u8 = 2;
 /// First format with addresses as in BIP155.
 const FORMAT_BIP155: u8 = 3;

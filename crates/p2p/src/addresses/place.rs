@@ -67,7 +67,7 @@ impl Hashed {
         self
     }
 
-    /// Appends bytes behind their length, which is below 253.
+    /// Appends the length of `bytes`, which is below 253, and then the bytes.
     fn then_sized(mut self, bytes: &[u8]) -> Hashed {
         self.0.push(u8::try_from(bytes.len()).expect("a short one"));
         self.then(bytes)

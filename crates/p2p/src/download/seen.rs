@@ -25,7 +25,7 @@ impl Download {
         }
     }
 
-    /// The peer that has the request for the lowest block behind others in its queue.
+    /// A peer from which the lowest block was requested after other blocks.
     pub fn first_is_queued_at(&self) -> Option<PeerId> {
         let mut owners = (0..self.lists.len()).filter_map(|list| Some(&self.first_request(list)?.owners)).flatten();
         owners.find(|owner| self.turn_of_first(**owner) == Turn::Queued).copied()

@@ -129,7 +129,7 @@ fn to_any(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Host and port of the proxy, or the path of its socket behind `unix:`; without a port Tor's.
+/// Host and port of the proxy, or the path of its socket after `unix:`; if the port is missing, Tor's is used.
 pub(super) fn proxy_address(text: &str) -> io::Result<String> {
     const TOR_PORT: u16 = 9050;
     if text.starts_with(UNIX_PREFIX) {
@@ -170,7 +170,7 @@ fn through_proxy(target: &Target, proxy: &Proxy) -> Result<TcpStream, DialError>
     Ok(stream)
 }
 
-/// The addresses of a proxy. It was validated when the network started: the port is behind the last colon.
+/// The addresses of a proxy. It was validated when the network started: the port is after the last colon.
 fn proxy_addresses(proxy: &str) -> Result<Vec<SocketAddr>, String> {
     if let Ok(address) = proxy.parse::<SocketAddr>() {
         return Ok(vec![address]);
@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    /// A proxy on a socket of this machine is asked as one by TCP, and what comes behind its answer is the peer's.
+    /// A proxy on a Unix socket gets the same request as one on TCP, and the bytes after its answer are the peer's.
     #[test]
     fn proxy_on_a_unix_socket_is_reached() {
         let path = std::env::temp_dir().join(format!("ffwd-proxy-{}", std::process::id()));

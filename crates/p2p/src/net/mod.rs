@@ -140,7 +140,7 @@ impl Network {
         self.inbox_sender.send(LoopMessage::FromNode(NodeMessage::NewTip));
     }
 
-    /// Requests an [`Event::Echo`] behind all earlier events: it wakes a thread that waits for events.
+    /// Requests an [`Event::Echo`] after all earlier events: it wakes a thread that waits for events.
     pub fn echo(&self) {
         self.inbox_sender.send(LoopMessage::FromNode(NodeMessage::Echo));
     }
@@ -196,7 +196,7 @@ mod tests {
         network.echo();
         let mut said = std::iter::from_fn(|| events.recv_timeout(Duration::from_secs(60)).ok());
         assert!(said.any(|event| matches!(event, Event::Echo)), "who waits is woken");
-        // One comes right behind the stop, the others when the thread is gone.
+        // One comes right after the stop, the others when the thread has ended.
         inbox_sender.send(LoopMessage::Stop);
         let found = Ok(vec!["30.1.7.7:18444".parse().unwrap()]);
         inbox_sender.send(LoopMessage::Resolved("seed.example".to_owned(), found));

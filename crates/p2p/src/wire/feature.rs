@@ -16,7 +16,7 @@ const NAME_BYTES_MAX: usize = 80;
 /// Maximum bytes of its data. Source: BIP-0434.
 const DATA_BYTES_MAX: usize = 512;
 
-/// The name of a feature; `None` if the payload does not have this layout, or has bytes behind it.
+/// The name of a feature; `None` if the payload does not have this layout, or has bytes after it.
 pub(super) fn parse_feature(payload: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader::new(payload);
     let mut part = |max: usize| {

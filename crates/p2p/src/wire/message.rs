@@ -181,7 +181,7 @@ fn count(reader: &mut Reader<'_>, max: usize) -> Result<usize, ParseError> {
 }
 
 impl Message {
-    /// Parses the payload of a message other than `block`. Bytes behind it are ignored, as in Core.
+    /// Parses the payload of a message other than `block`. Bytes after it are ignored, as in Core.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Bytes as choices: any bytes give a nearly valid file, so that a fuzzer that changes bytes changes the file's
 //! contents and not only the validity of its first bytes. Past the last byte every choice is 0.
 
-/// The most mutations of one file; more would only take time.
+/// Maximum number of mutations of one file; more would only take time.
 const BENDS_MAX: usize = 4;
 
 /// The remaining choices.

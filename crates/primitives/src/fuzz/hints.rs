@@ -7,9 +7,9 @@ use super::choices::{Bend, Choices, bend};
 use crate::hints::{self, OUTPUTS_MAX, header, put_list, read_header, read_list, skip_list};
 use crate::{DecodeError, Height, Reader};
 
-/// The most lists that are read: the height may promise more than there are bytes.
+/// Maximum number of lists that are read: the height may promise more than the bytes contain.
 const LISTS_MAX: u32 = 1000;
-/// The most lists that are made.
+/// Maximum number of lists that are made.
 const MADE_MAX: usize = 6;
 
 /// Reads a whole file; returns the number of its non-empty lists, or the error.

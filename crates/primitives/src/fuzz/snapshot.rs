@@ -13,7 +13,7 @@ use crate::{BlockHash, Height, OutPoint, Txid};
 
 /// Greater heights are refused.
 const HEIGHT_MAX: u32 = 1000;
-/// The most groups that are made, and the most coins of most of them.
+/// Maximum number of groups that are made, and of coins in most groups.
 const GROUPS_MAX: usize = 5;
 const COINS_MAX: usize = 6;
 
@@ -86,7 +86,7 @@ fn put_coin(out: &mut Vec<u8>, choices: &mut Choices<'_>) {
     let height = u64::from(choices.byte()) << choices.below(3);
     put_varint(out, height << 1 | u64::from(choices.byte() & 1));
     let amount = match choices.below(6) {
-        // The most money that can exist, compressed, and more; also non-canonical numbers of amounts in range.
+        // The maximum amount of money, compressed, and larger values; also non-canonical numbers of amounts in range.
         3 => choices.of(&[21_000_000, 21_000_010, 1 << 55, (1 << 55) + 1, u64::MAX]),
         exponent => u64::from(choices.number()) << (exponent * 8),
     };

@@ -15,7 +15,7 @@ use crate::sighash::{
 use crate::stack::Element;
 use std::borrow::Cow;
 
-/// The most keys of a CHECKMULTISIG. Source: Bitcoin Core b88bffe, `MAX_PUBKEYS_PER_MULTISIG`.
+/// Maximum number of keys of a CHECKMULTISIG. Source: Bitcoin Core b88bffe, `MAX_PUBKEYS_PER_MULTISIG`.
 const MULTISIG_KEYS_MAX: i64 = 20;
 /// The weight of one signature check. Source: BIP-0342.
 const CHECK_WEIGHT: i64 = 50;

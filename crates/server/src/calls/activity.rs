@@ -165,7 +165,7 @@ impl Activity<'_> {
     }
 }
 
-/// The blocks by height. As in Core, of the same block given twice one counts.
+/// The blocks by height. As in Core, a block that is given twice counts once.
 fn blocks(live: &Live, hashes: &[Json]) -> Result<BTreeMap<Height, NodeId>, RpcError> {
     let index = live.index.read();
     let mut blocks = BTreeMap::new();

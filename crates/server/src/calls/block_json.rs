@@ -53,7 +53,7 @@ pub(crate) fn block_json(
         Transactions::Whole(details) => {
             let mut wtxids = Vec::new();
             block.wtxids_into(&txids, &mut wtxids);
-            // Undo data begins behind the coinbase.
+            // Undo data begins after the coinbase.
             let first = if block.transaction_count() > 0 { block.transaction(0).input_count() } else { 0 };
             for (at, tx) in block.transactions().enumerate() {
                 let coins =

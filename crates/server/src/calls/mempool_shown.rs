@@ -106,7 +106,7 @@ fn shown(graph: &Graph, index: usize) -> Json {
         .end()
 }
 
-/// The transactions that hang together with the requested one. Source: Core's `clusterToJSON`.
+/// The cluster of the requested transaction, chunk by chunk. Source: Core's `clusterToJSON`.
 fn cluster(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     let graph = graph(context);
     let of = asked(&graph, args)?;

@@ -32,7 +32,7 @@ pub(super) const CALLS: &[Call] = &[Call {
 
 /// Maximum number of keys. Source: Core's `MAX_PUBKEYS_PER_MULTISIG`.
 const KEYS_MAX: usize = 20;
-/// Maximum size of a script behind a P2SH address, in bytes. Source: Core's `MAX_SCRIPT_ELEMENT_SIZE`.
+/// Maximum size of the redeem script of a P2SH address, in bytes. Source: Core's `MAX_SCRIPT_ELEMENT_SIZE`.
 const REDEEM_BYTES_MAX: usize = 520;
 
 /// Form of an address. Source: Core's `OutputType`.
@@ -54,7 +54,7 @@ impl Form {
         }
     }
 
-    /// The output script that pays to `script`; adds what is behind its hashes to `known`.
+    /// The output script that pays to `script`; adds the scripts and keys of its hashes to `known`.
     fn wrapped(self, script: &[u8], known: &mut Known) -> Vec<u8> {
         known.add_script(script);
         if self == Form::Legacy {

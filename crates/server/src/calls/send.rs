@@ -187,7 +187,7 @@ fn test_mempool_accept(context: &Context, args: &Args<'_>) -> Result<Json, RpcEr
     Ok(rows.into())
 }
 
-/// Results of a tested transaction, and whether those behind it get no results.
+/// Results of a tested transaction, and whether the transactions after it get no results.
 fn tested(
     txid: &Txid,
     wtxid: &Wtxid,

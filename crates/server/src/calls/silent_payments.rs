@@ -117,7 +117,7 @@ pub(crate) fn chosen_entries(
     Ok(entries)
 }
 
-/// The transactions of a block's entries, without a look whether their outputs are unspent.
+/// The transactions of a block's entries, without checking whether their outputs are unspent.
 ///
 /// # Errors
 ///

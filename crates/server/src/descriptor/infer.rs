@@ -1,4 +1,4 @@
-//! Infers the descriptor of a script, given the keys and scripts behind its hashes.
+//! Infers the descriptor of a script, given the keys and scripts of its hashes.
 //!
 //! `put_descriptor` of [`show::descriptor`] works without those and covers almost every output of the chain;
 //! [`infer`] is the complete rule. Source: Bitcoin Core b88bffe, script/descriptor.cpp, `InferScript`.

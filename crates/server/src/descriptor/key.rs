@@ -49,7 +49,7 @@ enum Kind {
     /// 33 or 65 bytes.
     Plain {
         key: Vec<u8>,
-        /// Written without its first byte.
+        /// Whether it is written without its first byte.
         is_x_only: bool,
     },
     Extended {

@@ -1,4 +1,4 @@
-//! Known keys and scripts behind hashes. Source: Bitcoin Core b88bffe, `FlatSigningProvider`.
+//! Known keys and scripts, by their hashes. Source: Bitcoin Core b88bffe, `FlatSigningProvider`.
 
 use kernels::sha256::sha256;
 use ripemd::{Digest, Ripemd160};

@@ -53,7 +53,7 @@ pub(super) enum Descriptor {
 ///
 /// # Errors
 ///
-/// Core's message; as in Core, it is empty for text behind the descriptor.
+/// Core's message; as in Core, it is empty for text after the descriptor.
 pub(super) fn parse(text: &str, prefixes: &Prefixes) -> Result<Vec<Descriptor>, String> {
     let mut rest = without_checksum(text)?;
     let found = parse_script(&mut rest, KeyPlace::Top, prefixes)?;

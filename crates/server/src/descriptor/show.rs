@@ -58,7 +58,7 @@ impl Descriptor {
     }
 }
 
-/// Leaves from left to right as a tree: a brace opens before a deeper leaf, and closes behind a right one.
+/// Leaves from left to right as a tree: a brace opens before a deeper leaf, and closes after a right one.
 pub(super) fn tree_text(leaves: &[(u8, String)]) -> String {
     let mut text: String = String::new();
     let mut branches: Vec<bool> = Vec::new();

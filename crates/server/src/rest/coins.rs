@@ -106,8 +106,8 @@ fn digits(body: &[u8]) -> Vec<u8> {
 
 /// Parses the outpoints of a body.
 ///
-/// Core writes the body with its length into a stream and parses that: the first byte of the length is read as the
-/// flag of BIP-0064, and the count begins right behind that byte. So a short body begins with its count.
+/// Core writes the body with its length into a stream and parses that: the first byte of the length is read as the flag
+/// of BIP-0064, and the count begins right after that byte. So a short body begins with its count.
 fn read_outpoints(body: &[u8]) -> Result<Vec<OutPoint>, DecodeError> {
     let mut stream = Vec::with_capacity(body.len() + 9);
     put_compact_size(&mut stream, body.len() as u64);

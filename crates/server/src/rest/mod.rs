@@ -51,7 +51,7 @@ enum Format {
 
 /// The request.
 struct Query<'q> {
-    /// The path behind the prefix, including the query.
+    /// The path after the prefix, including the query.
     path: &'q str,
     /// The whole target.
     target: &'q str,
@@ -136,7 +136,7 @@ impl From<node::Fault> for Refusal {
     }
 }
 
-/// Splits off the format: the suffix behind the last point before the last question mark.
+/// Splits off the format: the suffix after the last point before the last question mark.
 ///
 /// Source: Core's `ParseDataFormat`.
 fn split_format(path: &str) -> (&str, Format) {

@@ -1,4 +1,4 @@
-//! The eight characters behind the `#` of a descriptor.
+//! The eight characters after the `#` of a descriptor.
 //!
 //! Source: BIP-0380; Bitcoin Core b88bffe, `DescriptorChecksum`.
 

@@ -290,7 +290,7 @@ fn error_places(residue: u32, symbols: usize) -> Vec<usize> {
     (0..symbols).find_map(|first| second_place(first, [s0, s1, s2], symbols)).unwrap_or_default()
 }
 
-/// Both positions, if the first error is at `first` and there is a second one.
+/// Both positions, if one error is at `first` and there is a second one.
 fn second_place(first: usize, [s0, s1, s2]: [u16; 3], symbols: usize) -> Option<Vec<usize>> {
     let upper = log(s2 ^ times_power(s1, first))?;
     let lower = log(s1 ^ times_power(s0, first))?;

@@ -148,7 +148,7 @@ fn plan(wanted: &[BlockAt], buffer_bytes: usize) -> (usize, Vec<Run>, Vec<(usize
         bytes += record(&wanted[count]);
         count += 1;
     }
-    // The gaps may use the room that the blocks leave.
+    // The gaps may use the space that the blocks leave.
     let mut spare = (buffer_bytes.saturating_sub(bytes)) as u64;
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_unstable_by_key(|&i| wanted[i]);

@@ -243,7 +243,7 @@ impl CoinsPart {
 pub struct CoinsCompaction(Compaction);
 
 impl CoinsCompaction {
-    /// Bytes that the compaction reads, and the most that it writes.
+    /// Bytes that the compaction reads, and the maximum that it writes.
     pub fn bytes(&self) -> u64 {
         self.0.bytes()
     }

@@ -65,8 +65,8 @@ impl Places {
 ///
 /// # Errors
 ///
-/// The final swap would be impossible: a link without a directory, or no room to copy to another file system. An I/O
-/// error.
+/// The final swap would be impossible: a link without a directory, or no space for a copy on another file system. An
+/// I/O error.
 pub fn rebuilt(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Rebuilt> {
     begin(disk, layout, &Places::rebuilt(layout))
 }
@@ -99,7 +99,7 @@ fn begin(disk: &Arc<dyn Disk>, layout: &Layout, places: &Places) -> Result<Rebui
 }
 
 /// Fails before the work begins if the coins of `from` could not replace those in `chainstate/` at its end: a dangling
-/// link, or another file system without room for a copy in addition to the old ones.
+/// link, or another file system without space for a copy in addition to the old coins.
 ///
 /// # Errors
 ///
@@ -182,7 +182,7 @@ pub fn swap_hinted(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
 fn swap(disk: &Arc<dyn Disk>, layout: &Layout, places: &Places) -> Result<()> {
     let Places { new, old, .. } = places;
     if disk.metadata(&new.join(MARKER))?.is_none() || leveldb::is_installing(&**disk, new)? {
-        return finish_swap(disk, layout); // It was swapped before, or was being.
+        return finish_swap(disk, layout); // It was swapped before, or a swap was in progress.
     }
     let moved = match disk.metadata(old)? {
         None => disk.rename(new, old),

@@ -11,11 +11,12 @@
 //! ffwd/chainstate_snapshot.old/      the former chainstate/, until it is removed
 //! ```
 //!
-//! A snapshot's chainstate is written aside and moved into its place when it is whole. Once the base block is
-//! validated, the two chainstates are swapped in one step, so that at every instant both Core and ffwd can continue
-//! from the directory. If the directories cannot be swapped (see `replace`), base_blockhash is removed first: then only
-//! `chainstate/` counts, for Core too, and the files of the other one are moved into it. Source: Bitcoin Core b88bffe,
-//! node/utxo_snapshot.cpp, `ChainstateManager::ValidatedSnapshotCleanup`, `Chainstate::InvalidateCoinsDBOnDisk`.
+//! A snapshot's chainstate is written to a separate directory, and moved to its place when it is complete. Once the
+//! base block is validated, the two chainstates are swapped in one step, so that at every instant both Core and ffwd
+//! can continue from the directory. If the directories cannot be swapped (see `replace`), base_blockhash is removed
+//! first: then only `chainstate/` counts, for Core too, and the files of the other one are moved into it. Source:
+//! Bitcoin Core b88bffe, node/utxo_snapshot.cpp, `ChainstateManager::ValidatedSnapshotCleanup`,
+//! `Chainstate::InvalidateCoinsDBOnDisk`.
 
 use super::replace::{is_link, remove_if_there};
 use crate::fault::{Fault, FaultKind, Result};
@@ -196,7 +197,7 @@ pub fn validated_snapshot(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     let now = layout.chainstate_dir();
     let from_snapshot = layout.snapshot_dir();
     if disk.metadata(&from_snapshot.join(BASE_BLOCKHASH))?.is_none() {
-        return finish_snapshot(disk, layout); // They were swapped before: once more would put the old one back.
+        return finish_snapshot(disk, layout); // They were swapped before: another swap would restore the old one.
     }
     let swapped = match is_link(&**disk, layout)? {
         true => Err(DiskError::new("exchange", &now, std::io::ErrorKind::Unsupported)),

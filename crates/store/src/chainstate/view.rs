@@ -144,7 +144,7 @@ impl CoinsView {
         Ok(CoinsIter { records, obfuscation: self.obfuscation, plain: Vec::new(), dir: self.dir.clone() })
     }
 
-    /// The most runs of tables that a look-up may read.
+    /// Maximum number of runs of tables that a look-up may read.
     pub fn run_count(&self) -> usize {
         self.snapshot.run_count()
     }

@@ -28,7 +28,7 @@ use std::path::Path;
 pub use load::LoadedIndex;
 pub use record::{IndexEntry, Status};
 
-/// The most transactions of a block: it has 4,000,000 weight units, and each transaction takes at least 240.
+/// Maximum number of transactions of a block: it has 4,000,000 weight units, and each transaction takes at least 240.
 pub const BLOCK_TRANSACTIONS_MAX: u32 = 4_000_000 / 240;
 
 /// Approximate bytes of an entry and of a file info in a table.

@@ -51,7 +51,7 @@ impl<F: Clone> Scheduler<F> {
 
     /// Whether there is no space for coins, and a generation that is being written will free some.
     pub(super) fn is_memory_short(&self, pressure: &impl Pressure) -> bool {
-        // A mark behind the next block to be admitted waits for that block.
+        // A mark after the next block to be admitted waits for that block.
         let helps = self.seal.as_ref().is_some_and(|seal| seal.end() <= self.end());
         helps && (self.is_gated || pressure.is_over_budget())
     }

@@ -135,7 +135,7 @@ mod tests {
         let mut rng = testkit::Rng::new(3);
         let disk = SimDisk::new(0);
         disk.create_dir_all(Path::new("/d")).unwrap();
-        // More than a piece, and lists across its end.
+        // More bytes than a piece, and lists across its end.
         let lists: Vec<Vec<u32>> = (0..700)
             .map(|at| {
                 let (end, one_in) = (if at % 10 == 3 { 100_000 } else { rng.below(500) as u32 }, 1 + rng.below(6));

@@ -1,12 +1,12 @@
 //! Quota of headers ahead of the tip on networks without minimum work, where headers cost a peer nothing and us
 //! memory.
 //!
-//! On other networks headers are stored only with minimum work behind them ([`crate::low_work`]). Without it
-//! (regtest, a custom signet), each named peer may be [`AHEAD_COUNT_MAX`] new headers ahead; beyond that it waits
-//! until as many blocks are connected. Its count survives a reconnect. All inbound peers share one count, and all
-//! peers of the address memory another, because either can reconnect under other addresses; one network group may use
-//! at most a quarter of a shared count, so that no single peer blocks the others' headers. With `-asmap` a group is an
-//! autonomous system.
+//! On other networks headers are stored only if their chain has the minimum work ([`crate::low_work`]). Without it
+//! (regtest, a custom signet), each named peer may be [`AHEAD_COUNT_MAX`] new headers ahead; beyond that it waits until
+//! as many blocks are connected. Its count survives a reconnect. All inbound peers share one count, and all peers of
+//! the address memory another, because either can reconnect under other addresses; one network group may use at most a
+//! quarter of a shared count, so that no single peer blocks the others' headers. With `-asmap` a group is an autonomous
+//! system.
 
 use super::super::context::Context;
 use super::HeaderSync;

@@ -54,7 +54,7 @@ struct Asker {
     sets: VecDeque<SetRequest>,
     /// Whether the first of the blocks, of the filters or of the parts of sets is being read.
     is_reading: bool,
-    /// Whether that is a read-ahead behind blocks that were read and are not queued yet.
+    /// Whether that is a read-ahead, after blocks that were read and are not queued yet.
     is_read_ahead: bool,
     /// The best header that we sent or announced to it.
     best_given: Option<BlockHash>,
@@ -148,7 +148,7 @@ impl Serving {
     }
 
     /// Begins to read the next requested data of a peer, unless a read is in progress or the send queue is long: the
-    /// blocks, and then the filters, because the peer's messages behind a request for filters wait.
+    /// blocks, and then the filters, because the peer's messages after a request for filters wait.
     ///
     /// # Errors
     ///
