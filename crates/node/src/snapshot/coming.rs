@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! ffwd/snapshot_coming:  version u8 = 1 | header of the snapshot 51 | hash wanted 32 | bytes of the file u64 LE (0: not known)
-//!                        | mark before the last commit | mark behind it | first 4 bytes of the SHA-256 of all this
+//!                        | mark before the last commit | mark after it  | first 4 bytes of the SHA-256 of all this
 //! mark:                  offset u64 LE | coins u64 LE | coins left of the last txid u64 LE
 //! ```
 //!
