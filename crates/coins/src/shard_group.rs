@@ -59,7 +59,7 @@ pub struct BlockOps<'a> {
 /// The state in memory of the outpoints that a block creates, for BIP30.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Probe {
-    /// One of them is an unspent coin.
+    /// Whether one of these outpoints is an unspent coin.
     pub exists: bool,
     /// Outpoints that memory does not know.
     pub unknown: Vec<OutPoint>,

@@ -69,7 +69,7 @@ pub fn can_be_broken(params: &Params) -> bool {
 
 /// If the rule is enforced, no transaction MUST have an output whose outpoint is an existing coin: `bad-txns-BIP30`.
 ///
-/// `exists`: whether any output of the block is one.
+/// `exists`: whether an output of the block has such an outpoint.
 pub fn check(enforced: bool, exists: bool) -> Result<(), Rule> {
     if enforced && exists { Err(Rule::BadTxnsBip30) } else { Ok(()) }
 }

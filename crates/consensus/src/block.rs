@@ -291,7 +291,7 @@ fn coinbase_of<'a>(block: &Block<'a>) -> Transaction<'a> {
     block.transaction(0)
 }
 
-/// Three times the bytes without witnesses and once all bytes MUST NOT exceed 4,000,000: `bad-blk-weight`.
+/// Three times the size without witnesses plus the total size MUST NOT exceed 4,000,000: `bad-blk-weight`.
 ///
 /// Source: BIP-0141.
 pub fn check_weight(block: &Block<'_>) -> Result<(), Rule> {

@@ -26,7 +26,7 @@ pub enum Chain {
 }
 
 impl Chain {
-    /// All of them.
+    /// All networks.
     pub const ALL: [Chain; 5] = [Chain::Main, Chain::Test, Chain::Testnet4, Chain::Signet, Chain::Regtest];
 
     /// The name in `-chain` and the RPC.

@@ -273,7 +273,7 @@ pub struct ChainFacts {
     pub label: String,
     /// Bytes of its block files.
     pub bytes: u64,
-    /// Blocks in them.
+    /// Number of blocks in its block files.
     pub blocks: u64,
     /// Height of its last block.
     pub height: u32,

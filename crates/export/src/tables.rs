@@ -20,7 +20,7 @@ pub enum Table {
 }
 
 impl Table {
-    /// All of them, in their order.
+    /// All tables, in their order.
     pub const ALL: [Table; 4] = [Table::Blocks, Table::Transactions, Table::Inputs, Table::Outputs];
 
     /// Its name, which is also its directory's.

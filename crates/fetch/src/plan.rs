@@ -200,7 +200,7 @@ impl Plan {
         self.next = offset;
         self.pieces.clear();
         self.whole = None;
-        // The first bytes are already there.
+        // The first bytes were already received.
         let first = self.first.as_ref().map_or(0, |first| first.len() as u64);
         self.has_begun &= offset >= first;
     }

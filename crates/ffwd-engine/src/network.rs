@@ -33,7 +33,7 @@ pub enum Network {
 }
 
 impl Network {
-    /// All of them.
+    /// All networks.
     pub const ALL: [Network; 5] =
         [Network::Main, Network::Testnet3, Network::Testnet4, Network::Signet, Network::Regtest];
 

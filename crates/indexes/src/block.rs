@@ -73,7 +73,7 @@ pub struct BlockPlace {
 pub struct BlockFilter {
     /// The filter's bytes.
     pub bytes: Vec<u8>,
-    /// Double SHA-256 of them.
+    /// Double SHA-256 of these bytes.
     pub hash: Hash256,
 }
 

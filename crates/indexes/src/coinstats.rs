@@ -56,7 +56,7 @@ pub enum CoinbaseKind {
     Normal,
     /// The genesis block's coinbase creates no coins.
     Genesis,
-    /// A later block repeats it, and it counts there. Source: Core's `IsBIP30Unspendable`.
+    /// A later block repeats this coinbase, which then counts in the later block. Source: Core's `IsBIP30Unspendable`.
     Repeated,
 }
 

@@ -94,7 +94,7 @@ impl FilterPos {
         Ok(FilterPos { file: reader.varint_u32()?, offset: reader.varint_u32()? })
     }
 
-    /// Decodes exactly one.
+    /// Decodes exactly one place.
     ///
     /// # Errors
     ///

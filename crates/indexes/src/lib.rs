@@ -43,7 +43,7 @@ pub enum IndexKind {
 }
 
 impl IndexKind {
-    /// All of them, in the order of lists.
+    /// All indexes, in the order of lists.
     pub const ALL: [IndexKind; 5] =
         [IndexKind::Tx, IndexKind::BlockFilter, IndexKind::TxoSpender, IndexKind::CoinStats, IndexKind::SilentPayments];
 

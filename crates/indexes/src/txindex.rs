@@ -112,7 +112,7 @@ impl DiskTxPos {
         [self.file, self.block, self.tx].into_iter().for_each(|number| put_varint(out, u64::from(number)));
     }
 
-    /// Decodes exactly one.
+    /// Decodes exactly one place.
     ///
     /// # Errors
     ///

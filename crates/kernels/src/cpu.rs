@@ -45,7 +45,7 @@ impl fmt::Display for Missing {
 impl std::error::Error for Missing {}
 
 impl Cpu {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Cpu; 6] = [Cpu::Auto, Cpu::Plain, Cpu::Neon, Cpu::Avx2, Cpu::AvxIfma, Cpu::Avx512];
 
     /// Its name on a command line.

@@ -38,7 +38,7 @@ pub enum Idea {
 }
 
 impl Idea {
-    /// All of them, from the disk up.
+    /// All ideas, from the disk up.
     pub const ALL: [Self; 12] = [
         Self::BulkReads,
         Self::WideXor,

@@ -45,7 +45,7 @@ pub struct CoresOptions {
     pub directory: PathBuf,
     /// Full blocks of the chain.
     pub blocks: u32,
-    /// Coins that it begins with.
+    /// Number of coins before the first full block.
     pub utxos: u64,
     /// Greatest number of workers; 0 for one per processor.
     pub threads: usize,
@@ -104,7 +104,7 @@ pub struct CoresReport {
     pub machine: Machine,
     /// Full blocks of the chain.
     pub blocks: u32,
-    /// Coins that it begins with.
+    /// Number of coins before the first full block.
     pub utxos: u64,
     /// Memory bandwidth, by number of threads.
     pub memory_bandwidth: Vec<Bandwidth>,

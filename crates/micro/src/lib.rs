@@ -77,9 +77,9 @@ pub struct Options {
 pub struct Progress<'a> {
     /// The table.
     pub experiment: &'a str,
-    /// Tables done.
+    /// Number of tables that are done.
     pub done: usize,
-    /// Tables in all.
+    /// Number of all tables.
     pub total: usize,
 }
 

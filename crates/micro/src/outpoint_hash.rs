@@ -33,7 +33,7 @@ fn finding(bench: &mut Bench<'_>) -> Result<(), Error> {
     let coins = input::coins(count, Mix::In2025, 9);
     let names: Vec<OutPoint> = coins.iter().map(|coin| coin.outpoint).collect();
     let mut rng = Rng(10);
-    // A tenth is not there.
+    // A tenth of the wanted coins does not exist.
     let wanted: Vec<OutPoint> = (0..count / 8)
         .map(|at| match at % 10 {
             0 => OutPoint { txid: rng.txid(), vout: 0 },

@@ -57,7 +57,7 @@ pub struct PeerFacts {
     pub connected_count: usize,
     /// Connections with a finished handshake.
     pub handshaked_count: usize,
-    /// Of those, peers that have answered with a headers message, even an empty one.
+    /// Those of them that have answered with a headers message, even an empty one.
     pub headers_count: usize,
     /// Peers with a finished handshake that serve blocks with witnesses: all blocks, or the last ones.
     pub serving_count: usize,

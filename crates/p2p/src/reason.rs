@@ -73,7 +73,7 @@ pub enum Reason {
     Slow {
         /// Its rate.
         bytes_per_s: u64,
-        /// The mean of the others.
+        /// The mean of the other peers.
         mean_bytes_per_s: u64,
     },
     /// It requested a block that our services do not include.

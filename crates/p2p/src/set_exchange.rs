@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     tree: Option<(Hash256, Arc<ChunkTree>)>,
     /// The chunk that the reader needs next.
     next: u32,
-    /// The reader took the chunks from this one to `next`.
+    /// The first chunk of this tree that the reader took: it took all of them up to `next`.
     taken_from: u32,
     /// No peer offers `tree` any more, and chunks of other trees do not continue those already taken: the set ends
     /// here.

@@ -139,7 +139,7 @@ impl<'a> Block<'a> {
         HEADER_BYTES + compact_size_bytes(self.transaction_count() as u64) + self.tables.stripped_bytes
     }
 
-    /// Weight: three times the stripped bytes and once all of them. Source: BIP-0141.
+    /// Weight: three times the stripped size plus the total size. Source: BIP-0141.
     pub fn weight(&self) -> usize {
         3 * self.stripped_bytes() + self.bytes.len()
     }

@@ -340,7 +340,7 @@ fn varint_word(n: u64) -> (u64, usize) {
 /// Appends `n` as VARINT. Source: Bitcoin Core b88bffe, `WriteVarInt`.
 ///
 /// The digits are assembled in one word and stored with a fixed length; the excess is then removed. Copying the exact
-/// number of bytes is a call each time (twice as slow; `lab micro VARINT`).
+/// number of bytes would be a function call each time (twice as slow; `lab micro VARINT`).
 #[inline]
 pub fn put_varint(out: &mut Vec<u8>, n: u64) {
     if n < 0x80 {

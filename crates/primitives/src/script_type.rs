@@ -33,7 +33,7 @@ pub enum ScriptType {
 }
 
 impl ScriptType {
-    /// All of them, in the order of a table.
+    /// All types, in the order of a table.
     pub const ALL: [ScriptType; 11] = [
         ScriptType::PubKey,
         ScriptType::PubKeyHash,

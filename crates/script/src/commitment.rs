@@ -52,7 +52,7 @@ fn root(leaf: [u8; 32], path: &[[u8; 32]]) -> [u8; 32] {
 #[derive(Debug, Default)]
 pub(crate) struct Trees {
     trees: Vec<Tree>,
-    /// Their paths, one after the other.
+    /// The paths of all commitments, concatenated.
     nodes: Vec<[u8; 32]>,
 }
 

@@ -54,7 +54,7 @@ pub(crate) struct Graph {
     entries: Vec<Arc<PoolEntry>>,
     places: HashMap<Txid, usize>,
     clusters: Vec<Cluster>,
-    /// The cluster of each, and its index there.
+    /// The cluster of each transaction, and its index in the cluster.
     at: Vec<(usize, usize)>,
     chunks: Vec<Chunk>,
     /// The chunk of each.

@@ -14,9 +14,9 @@ const OPENRPC: &str = "1.4.1";
 /// Which calls and parameters are included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Scope {
-    /// Those that the help lists.
+    /// The calls that the help lists.
     Public,
-    /// All of them.
+    /// All calls.
     WithHidden,
 }
 

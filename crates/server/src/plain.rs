@@ -30,7 +30,7 @@ pub(crate) fn too_large() -> Response {
     response
 }
 
-/// The path does not exist. Core's answers without a content type have this one.
+/// The path does not exist. Core's answers that set no content type have this type.
 pub(crate) async fn not_found() -> Response {
     let mut response = no_store(plain(StatusCode::NOT_FOUND, ""));
     let kind = HeaderValue::from_static("text/html; charset=ISO-8859-1");

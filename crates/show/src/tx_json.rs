@@ -58,7 +58,7 @@ impl<'a> TxHead<'a> {
         TxHead::new(tx, tx.txid(), tx.wtxid())
     }
 
-    /// Weight: three times the stripped bytes and once all of them. Source: BIP-0141.
+    /// Weight: three times the stripped size plus the total size. Source: BIP-0141.
     pub fn weight(&self) -> usize {
         (WITNESS_SCALE - 1) * self.stripped_bytes + self.bytes.len()
     }

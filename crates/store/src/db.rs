@@ -72,7 +72,7 @@ impl Obfuscated {
         Obfuscated::with_stored_key(Db::open_read_only_with(host.disk, dir, host.kernels)?)
     }
 
-    /// Opens a database, or creates an empty one if it is missing. The remains of one do not count as missing.
+    /// Opens a database, or creates an empty one if it is missing. The remains of a database do not count as missing.
     pub(crate) fn open_or_create(host: Host, dir: &Path) -> Result<Obfuscated> {
         Obfuscated::open_or_create_with(host, dir, true)
     }

@@ -70,7 +70,7 @@ impl FileInfo {
         u64::from(self.size) + u64::from(self.undo_size)
     }
 
-    /// Counts a block in. Source: facts of Bitcoin Core b88bffe, `CBlockFileInfo::AddBlock`.
+    /// Adds a block to the counts. Source: facts of Bitcoin Core b88bffe, `CBlockFileInfo::AddBlock`.
     pub fn add_block(&mut self, height: Height, time: u32) {
         let time = u64::from(time);
         if self.blocks == 0 || height < self.height_first {

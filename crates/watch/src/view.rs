@@ -93,7 +93,7 @@ pub struct StageView {
 pub struct CacheView {
     /// Records.
     pub coins: u64,
-    /// Bytes of them.
+    /// Bytes of these coins.
     pub bytes: u64,
     /// The budget.
     pub bytes_max: u64,

@@ -128,7 +128,7 @@ pub(super) struct Planner {
     treasury: Option<Coin>,
     /// Number of coins that the first phase still has to create.
     coins_left: u64,
-    /// Mean value of those.
+    /// Mean value of these coins.
     coin_mean: u64,
     next_tx: u32,
     totals: Totals,

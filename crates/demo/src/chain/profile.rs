@@ -30,7 +30,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// All of them, the oldest first.
+    /// All profiles, the oldest first.
     pub const ALL: [Profile; 5] =
         [Profile::Mainnet2012, Profile::Mainnet2016, Profile::Mainnet2019, Profile::Mainnet2023, Profile::Mainnet2025];
 

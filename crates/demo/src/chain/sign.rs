@@ -48,7 +48,7 @@ impl Spending<'_> {
 pub(super) struct Signer<'a> {
     keys: &'a Keys,
     signatures: Signatures,
-    /// For fake ones.
+    /// The generator of fake signatures.
     pub(super) rng: Rng,
     scratch: Vec<u8>,
     shared: Shared,

@@ -241,7 +241,7 @@ impl Reader {
         self.pending = StageSums::default();
         let used = self.log.runs.last().is_some_and(|run| run.start_us.is_some());
         if !used {
-            self.run(); // The run has no data yet, so it continues as the new one.
+            self.run(); // The run has no data yet, so it becomes the new run.
         } else if self.log.runs.len() < RUNS_MAX {
             self.log.runs.push(LogRun::default());
         } else {

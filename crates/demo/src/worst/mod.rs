@@ -42,7 +42,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 8] = [
         Kind::QuadraticLegacy,
         Kind::SigopsBadLast,

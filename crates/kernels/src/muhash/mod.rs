@@ -151,7 +151,7 @@ impl Accumulator {
         self.count = 0;
     }
 
-    /// The product of all.
+    /// The product of all numbers.
     #[must_use]
     pub fn finish(mut self) -> Number {
         if self.count > 0 {

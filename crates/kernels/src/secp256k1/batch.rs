@@ -14,8 +14,8 @@
 //! ```
 //!
 //! the second being the first times D^3, with y2^2 D^3 = Y^2 and y2 D^3 = Y T D y. So y is N over W = 2 y1 Y T D, which
-//! is a number less r times another one. Both numbers are the same for all claims about one sum, which therefore cost
-//! little more than one claim.
+//! has the form a - r b with two numbers a and b. Both numbers are the same for all claims about one sum, which
+//! therefore cost little more than one claim.
 //!
 //! The result of a lane is "proven" or nothing. A lane proves its claim if no sum met an exception, h and W are not
 //! zero, and N / W is a root of g. It must also have the claimed parity or equal the given y, if the claim has one; the
@@ -320,7 +320,7 @@ pub(super) struct Line<V> {
     run: Fe<V>,
 }
 
-/// P's y: a number, less r times another one.
+/// P's y as a function of r: `y - r * step`.
 #[derive(Clone, Copy)]
 pub(super) struct Solution<V> {
     /// y^2.

@@ -177,9 +177,9 @@ fn down<V: Vector, const BITS: u32, const REST: u32>(words: [V; 3]) -> [V; 3] {
 /// The digits of both scalars of a vector's lanes, the lowest window first; for the key, of both halves.
 #[derive(Clone, Debug)]
 pub(super) struct Recoded {
-    /// For G, 2^12 G and so on.
+    /// The digits for G, 2^12 G and so on.
     pub(super) base: [Digits; BASE_WINDOWS],
-    /// For the key's point and lambda times it.
+    /// The digits for the key's point, and for lambda times that point.
     pub(super) key: [[Digits; KEY_WINDOWS]; 2],
 }
 

@@ -206,7 +206,7 @@ impl<V: Vector> Fe<V> {
         Columns(self.0)
     }
 
-    /// `self` in the lanes of `mask`, `other` in the others.
+    /// `self` in the lanes of `mask`, `other` in the remaining lanes.
     #[inline(always)]
     pub(super) fn where_else(mut self, mask: u8, other: &Fe<V>) -> Fe<V> {
         for i in 0..5 {

@@ -179,7 +179,7 @@ impl Lanes {
         Lanes::available().into_iter().rfind(pays)
     }
 
-    /// The processors that have them.
+    /// The kind of processors that have these lanes.
     #[must_use]
     pub fn cpu(self) -> Cpu {
         match self.0 {

@@ -152,7 +152,7 @@ impl<V: Vector> Rung<V> {
 /// product.
 ///
 /// With m = 3 x^2, b = y^2, d = 2 x b, where x is half of the point's: x3 = 2 m^2 - d, y3 = 2 m (d - 2 x3) - b^2, z3 =
-/// y z. The x3 of the last doubling is the full one, twice that. Source of the formulas with z3 = y z: libsecp256k1,
+/// y z. The last doubling returns the full x3, twice the half. Source of the formulas with z3 = y z: libsecp256k1,
 /// `group_impl.h`. Bounds of the values carried, in units of 2^52 (see [`double`]): 36 for m, -24 to 24 for x3 and -48
 /// to 48 for the last, -72 to 48 for 2 x3 - d, -30 to 0 for y3; d itself is not carried, 0 to 24. With signed lower
 /// halves -12 is the lowest of m, and the others are -32 to 32, -64 to 64, -88 to 72, -30 to 9 and -8 to 24.

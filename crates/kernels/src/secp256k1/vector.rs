@@ -88,7 +88,7 @@ pub(super) trait Vector: Copy + 'static {
     /// The bits that are set in both.
     fn and(self, other: Self) -> Self;
 
-    /// The bits that are set in exactly one of them.
+    /// The bits that are set in one vector or in both.
     fn or(self, other: Self) -> Self;
 
     /// Shifted to the left.
@@ -127,7 +127,7 @@ pub(super) trait Vector: Copy + 'static {
     /// Adds [`C`] times `number`, which is below 2^20.
     fn plus_c_times(self, number: Self) -> Self;
 
-    /// This in the lanes of `mask`, `other` in the others.
+    /// `self` in the lanes of `mask`, `other` in the remaining lanes.
     fn where_else(self, mask: u8, other: Self) -> Self;
 
     /// The negative in the lanes of `mask`.

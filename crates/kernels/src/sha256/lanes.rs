@@ -183,7 +183,7 @@ impl Lanes {
         Lanes::available().into_iter().filter(|lanes| is_used(lanes.0.cpu())).collect()
     }
 
-    /// The widest of them.
+    /// The widest of the allowed lanes.
     pub(crate) fn best(cpu: Cpu) -> Lanes {
         Lanes::allowed(cpu).pop().unwrap_or(Lanes::PORTABLE)
     }

@@ -221,8 +221,8 @@ impl Handle {
         }
         live.wake();
         drop(live);
-        // This task ends the current run, after which the job sees the request. If the job has ended, `recv` returns
-        // that.
+        // This task ends the current run, after which the job sees the request. If the job has ended, `recv` returns an
+        // error.
         let _ = self.ask(|_| Ok(()));
         loaded.recv().map_err(|_| Unanswered::Ended)
     }

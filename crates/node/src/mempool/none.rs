@@ -14,7 +14,7 @@ impl Mempool {
         Vec::new()
     }
 
-    /// One of them: always `None`.
+    /// The transaction with this id: always `None`.
     pub fn get(&self, _txid: &Txid) -> Option<Arc<PoolEntry>> {
         None
     }

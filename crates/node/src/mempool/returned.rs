@@ -95,7 +95,7 @@ impl Mempool {
         self.settled().map_or_else(Vec::new, |state| state.pool.entries().cloned().collect())
     }
 
-    /// One of them.
+    /// The transaction with this id.
     pub fn get(&self, txid: &Txid) -> Option<Arc<PoolEntry>> {
         self.settled()?.pool.get(txid).cloned()
     }

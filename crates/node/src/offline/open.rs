@@ -27,7 +27,7 @@ pub(crate) enum Purpose {
     Work,
     /// Like [`Purpose::Work`], and if the directory was pruned, to download the pruned blocks again.
     Archival,
-    /// To read it, pruned or not.
+    /// To read the directory, pruned or not.
     Look,
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Before {
 struct Reach {
     /// Headers of blocks that link to the genesis block.
     tree: Tree,
-    /// The best of them.
+    /// The best of these headers.
     best: NodeId,
     /// A header is ahead of the clock.
     is_ahead: bool,

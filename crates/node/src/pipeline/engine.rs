@@ -133,13 +133,13 @@ pub struct Engine<'w> {
 /// Which chain to connect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Aim {
-    /// The best one.
+    /// The best chain.
     #[default]
     Best,
-    /// The best one that includes this block: blocks below it cannot be disconnected. Source: Bitcoin Core b88bffe,
+    /// The best chain that includes this block: blocks below it cannot be disconnected. Source: Bitcoin Core b88bffe,
     /// `Chainstate::SnapshotBase`.
     From(NodeId),
-    /// The one that ends with this block. Source: Bitcoin Core b88bffe, `Chainstate::TargetBlock`.
+    /// The chain that ends with this block. Source: Bitcoin Core b88bffe, `Chainstate::TargetBlock`.
     To(NodeId),
 }
 

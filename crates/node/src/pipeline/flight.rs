@@ -36,7 +36,7 @@ impl Misses {
         move |index, coin| {
             let (group, ordinal) = self.places[index];
             if locked.as_ref().is_none_or(|(of, _)| *of != group) {
-                locked = None; // Never two of them.
+                locked = None; // Only one group is locked at a time.
                 locked = Some((group, flight.answers_mut(group as usize)));
             }
             let (_, answers) = locked.as_mut().expect("it was locked above");

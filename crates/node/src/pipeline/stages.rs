@@ -257,7 +257,7 @@ fn records(
     wanted: &Wanted,
     spill: &SpillFiles,
 ) -> BlockRecords {
-    // The other indexes do not need them.
+    // The other indexes do not need the coins.
     let coins = if wanted.needs_coins() { coins } else { &[] };
     let coin = |stored| CoinRef::decode(stored).expect("coins are checked where they come from");
     let spent: Vec<CoinRef<'_>> = coins.iter().map(|stored| coin(stored.expect("every coin was found"))).collect();

@@ -114,7 +114,7 @@ pub(super) enum Ending {
     None,
     /// The work is done.
     Done,
-    /// One of them failed with this fault.
+    /// One of the threads failed with this fault.
     Faulty(Fault),
 }
 

@@ -83,7 +83,7 @@ impl Signal {
         }
     }
 
-    /// Wakes all of them.
+    /// Wakes all waiting threads.
     #[inline]
     pub(crate) fn notify_all(&self) {
         if self.waiting.load(Relaxed) > 0 {

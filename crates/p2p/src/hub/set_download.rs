@@ -90,7 +90,7 @@ impl Sender {
 /// The requests to all peers.
 #[derive(Debug, Default)]
 pub(super) struct SetDownload {
-    /// The set that they are for.
+    /// The set to which they belong.
     base: Option<BlockHash>,
     senders: BTreeMap<PeerId, Sender>,
     /// When the first tree of this set arrived.
@@ -139,7 +139,7 @@ impl SetDownload {
     ///
     /// # Errors
     ///
-    /// It was not asked for.
+    /// The tree was not requested.
     pub(super) fn on_tree(
         &mut self,
         cx: &mut Context,

@@ -59,7 +59,7 @@ pub fn hash_shared(kernels: Kernels, txs: &[Precomputed<'_>]) {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wants {
     Nothing,
-    /// Inputs of a version 0 witness program need them.
+    /// Inputs of a version 0 witness program need these hashes.
     Twice,
     /// Taproot inputs need them; for the others they are the first half of the work.
     Once,

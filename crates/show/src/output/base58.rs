@@ -1,7 +1,7 @@
 //! Base58. Addresses are encoded without big-number division: an export has hundreds of millions of them.
 //!
-//! 25 bytes (a prefix, a hash of 20 bytes, four bytes of checksum) are a number of 200 bits; it is divided by 58^5 at
-//! a time, which fits a word, and each remainder is five digits. A leading zero byte is a digit of its own.
+//! 25 bytes (a prefix, a hash of 20 bytes, four bytes of checksum) are a number of 200 bits; it is divided repeatedly
+//! by 58^5, which fits in a word, and each remainder gives five digits. A leading zero byte is a digit of its own.
 //! Source: Bitcoin Core b88bffe, base58.cpp, `EncodeBase58Check`.
 
 use kernels::sha256::sha256d;

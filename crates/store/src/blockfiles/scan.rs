@@ -67,7 +67,7 @@ pub struct Note {
     pub file: u32,
     /// The range, from the first byte that belongs to no block.
     pub bytes: Range<u64>,
-    /// The reason at the first of them.
+    /// The reason at the first of these bytes.
     pub reason: Reason,
     /// The number of false or torn records in the range.
     pub records: u32,

@@ -17,7 +17,7 @@ pub(crate) struct OfferedHeaders {
     pub(crate) on: NodeId,
     /// Number of offered headers above it.
     pub(crate) blocks: u32,
-    /// Work of the chain including them.
+    /// Work of the chain including these headers.
     pub(crate) work: Work,
 }
 

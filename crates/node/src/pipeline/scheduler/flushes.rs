@@ -110,7 +110,7 @@ impl<F: Clone> Scheduler<F> {
     pub(in crate::pipeline) fn compacted(&mut self, has_more: bool, now: Instant) -> usize {
         self.compacting -= 1;
         if !has_more && self.compacting > 0 {
-            return 0; // The others go on.
+            return 0; // The other compactions continue.
         }
         let mut ready = 0;
         if self.seal.as_mut().is_some_and(Seal::compaction_ended) {

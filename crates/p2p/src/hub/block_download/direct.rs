@@ -1,8 +1,8 @@
 //! Direct fetch: near the tip, blocks of an announced chain other than the peer's best one are requested at once.
 //!
-//! The download ([`crate::download`]) follows each peer's chain with most work. If a body of that chain never
-//! arrives, the peer may announce another chain that ends with at least our tip's work: at most [`DIRECT_COUNT_MAX`]
-//! of its blocks are requested, only from that peer, and handled like unsolicited blocks. Nothing waits for them.
+//! The download ([`crate::download`]) follows each peer's chain with most work. If a body of that chain never arrives,
+//! the peer may announce another chain that ends with at least our tip's work: at most [`DIRECT_COUNT_MAX`] of its
+//! blocks are requested, only from that peer, and handled like unsolicited blocks. Nothing waits for these blocks.
 //! Direct fetch also covers peers that do not offer to serve blocks (`NODE_NETWORK`), from which the download requests
 //! nothing.
 //!
