@@ -34,7 +34,7 @@ impl Number {
         (!number.is_above()).then_some(number)
     }
 
-    /// In the form that [`Number::from_hex`] reads.
+    /// The number in the form that [`Number::from_hex`] reads.
     pub(crate) fn to_hex(self) -> String {
         let bytes: Vec<u8> = self.0.iter().rev().flat_map(|limb| limb.to_be_bytes()).collect();
         primitives::hex::encode(&bytes)

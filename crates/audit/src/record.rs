@@ -22,9 +22,9 @@ const CHECKSUM: &str = ",\"checksum\":\"";
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "part", rename_all = "lowercase")]
 pub enum Record {
-    /// Of a range of blocks.
+    /// A record of a range of blocks.
     Blocks(BlocksRecord),
-    /// For a range of the UTXO set.
+    /// A record of a range of the UTXO set.
     Coins(CoinsRecord),
 }
 

@@ -71,7 +71,7 @@ impl Answers {
     pub fn coin(&self, ordinal: usize) -> Option<&[u8]> {
         let answer = self.answers[ordinal];
         if answer.bytes == 0 {
-            return None; // No coin has no bytes.
+            return None; // Every coin has at least one byte.
         }
         Some(&self.bytes[answer.start as usize..][..usize::from(answer.bytes)])
     }

@@ -168,7 +168,7 @@ pub struct Params {
     pub default_assume_valid: BlockHash,
     /// Snapshots, lowest first.
     pub assumeutxo: &'static [AssumeUtxo],
-    /// For the progress estimate.
+    /// Size of the chain, for the progress estimate.
     pub chain_tx_data: ChainTxData,
     /// Nothing is pruned until the chain is above this height.
     pub prune_after_height: Height,

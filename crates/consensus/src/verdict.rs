@@ -36,30 +36,30 @@ pub enum Rule {
     },
     /// `time-too-old`: see [`crate::header::check_time_not_too_old`].
     TimeTooOld {
-        /// Of the header.
+        /// Time of the header.
         time: u32,
-        /// Of its parent.
+        /// Median time past of its parent.
         median_time_past: MedianTime,
     },
     /// `time-timewarp-attack`: see [`crate::header::check_timewarp`] and [`crate::cleanup::check_timewarp`].
     TimeTimewarpAttack {
-        /// Of the header.
+        /// Time of the header.
         time: u32,
-        /// Of its parent.
+        /// Time of its parent.
         parent_time: u32,
         /// Maximum number of seconds that it may be before its parent.
         most_s: i64,
     },
     /// `time-negative-interval`: see [`crate::cleanup::check_interval`].
     TimeNegativeInterval {
-        /// Of the header.
+        /// Time of the header.
         time: u32,
         /// Time of the first block of the period.
         first_time: u32,
     },
     /// `time-too-new`: see [`crate::header::check_time_not_too_new`]. Never a permanent verdict.
     TimeTooNew {
-        /// Of the header.
+        /// Time of the header.
         time: u32,
         /// The current time.
         now: i64,
@@ -112,12 +112,12 @@ pub enum Rule {
     },
     /// `bad-txns-vout-negative`: see [`crate::transaction::value_out`].
     BadTxnsVoutNegative {
-        /// Of the output.
+        /// Value of the output.
         value: Amount,
     },
     /// `bad-txns-vout-toolarge`: see [`crate::transaction::value_out`].
     BadTxnsVoutToolarge {
-        /// Of the output.
+        /// Value of the output.
         value: Amount,
     },
     /// `bad-txns-txouttotal-toolarge`: see [`crate::transaction::value_out`].
@@ -126,7 +126,7 @@ pub enum Rule {
     BadTxnsInputsDuplicate,
     /// `bad-cb-length`: see [`crate::transaction::check_coinbase_length`].
     BadCbLength {
-        /// Of the scriptSig.
+        /// Bytes of the scriptSig.
         bytes: usize,
     },
     /// `bad-txns-prevout-null`: see [`crate::transaction::check_prevouts`].
@@ -138,14 +138,14 @@ pub enum Rule {
     },
     /// `bad-txns-nonfinal` by its locktime: see [`crate::block::check_final`].
     BadTxnsNonfinal {
-        /// Of the transaction.
+        /// Lock time of the transaction.
         lock_time: u32,
     },
     /// `bad-txns-size`: see [`crate::cleanup::check_sizes`].
     BadTxnsSize,
     /// `bad-cb-height`: see [`crate::block::check_coinbase_height`].
     BadCbHeight {
-        /// Of the block.
+        /// Height of the block.
         want: Height,
     },
     /// `bad-cb-locktime`: see [`crate::cleanup::check_coinbase`].
@@ -165,7 +165,7 @@ pub enum Rule {
     UnexpectedWitness,
     /// `bad-blk-weight`: see [`crate::block::check_weight`].
     BadBlkWeight {
-        /// Of the block.
+        /// Weight of the block.
         weight: usize,
     },
     /// `bad-txns-BIP30`: see [`crate::bip30::check`].

@@ -175,7 +175,7 @@ pub struct Failure {
     pub run: usize,
     /// How it ended.
     pub outcome: Outcome,
-    /// In words.
+    /// The reason, in words.
     pub why: String,
     /// Its last lines of output.
     pub last_lines: Vec<String>,
@@ -239,9 +239,9 @@ pub struct Cell {
     pub bytes_written_per_chain_byte: Option<f64>,
     /// Mean of the CPU seconds.
     pub cpu_seconds: Option<f64>,
-    /// Of these, in user mode.
+    /// Mean of the CPU seconds in user mode.
     pub user_seconds: Option<f64>,
-    /// Of these, in system mode.
+    /// Mean of the CPU seconds in system mode.
     pub system_seconds: Option<f64>,
     /// Mean number of system calls that read.
     pub read_calls: Option<u64>,

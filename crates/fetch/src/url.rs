@@ -10,7 +10,7 @@ const URL_BYTES_MAX: usize = 8192;
 pub enum Scheme {
     /// Without TLS.
     Http,
-    /// With TLS.
+    /// HTTP over TLS.
     Https,
 }
 

@@ -79,7 +79,7 @@ enum Source {
 /// All entries of the files, and the options that bitcoind would read on the command line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conf {
-    /// In the order of the files' lines.
+    /// Entries of the files, in the order of their lines.
     lines: Vec<Entry>,
     /// Entries of settings.json; `section` is empty.
     json: Vec<Entry>,

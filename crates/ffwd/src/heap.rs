@@ -49,7 +49,7 @@ pub(crate) fn record(wanted: bool, dir: &Path) -> Result<Option<Heap>, Failure> 
     Ok(wanted.then(|| Heap { _profiler: profiler() }))
 }
 
-/// As with the feature; always an error if `wanted`.
+/// This build lacks the feature: always an error if `wanted`.
 #[cfg(not(feature = "heap"))]
 pub(crate) fn record(wanted: bool, _: &Path) -> Result<Option<Heap>, Failure> {
     if !wanted {

@@ -102,7 +102,7 @@ impl Failure {
 
     /// Prints it on standard error.
     pub(crate) fn tell(&self) {
-        // As Core shows it.
+        // Core shows it without a prefix.
         let prefix = if matches!(self, Failure::Engine(Fault::Rebuild(_))) { "" } else { "Error: " };
         progress::say(&format!("{prefix}{self}"));
     }

@@ -21,17 +21,17 @@ use clap::builder::ValueParser;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Place {
-    /// For every command on a data directory.
+    /// Options of every command on a data directory.
     Common,
-    /// For every command that writes blocks and coins.
+    /// Options of every command that writes blocks and coins.
     Writing,
     /// The indexes that those commands keep.
     Indexes,
-    /// For the command that replaces bitcoind.
+    /// Options of the command that replaces bitcoind.
     Sync,
     /// Jobs of that command before its sync.
     Before,
-    /// For the commands with a server.
+    /// Options of the commands with a server.
     Server,
     /// Notification commands, run on an event.
     Notify,
@@ -107,7 +107,7 @@ pub(crate) enum Shown {
 /// How ffwd handles an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effect {
-    /// As bitcoind does.
+    /// ffwd uses it as bitcoind does.
     Used,
     /// Used only in bitcoin.conf; bitcoind rejects it on the command line.
     FileOnly,

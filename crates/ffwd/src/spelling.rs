@@ -29,7 +29,7 @@ const PARSING: &str = "Error parsing command line arguments";
 /// A rewritten command line.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// As clap reads it; the first word is the program's name.
+    /// The words that clap reads; the first one is the program's name.
     pub(crate) words: Vec<OsString>,
     pub(crate) on_line: OnLine,
 }

@@ -23,7 +23,7 @@ pub struct Bucket {
     pub tags: [u8; PLACES],
     /// Number of items that belong here but are in a later bucket; the owner maintains it.
     pub overflow: u16,
-    /// For the owner's use.
+    /// A number for the owner's use.
     pub spare: u16,
     /// Place of each item, in the owner's units.
     pub offsets: [u32; PLACES],

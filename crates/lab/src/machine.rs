@@ -81,7 +81,7 @@ fn file_system(mounts: &str, directory: &Path) -> Option<String> {
         let place = Path::new(place.split(' ').nth(4)?);
         directory.starts_with(place).then(|| (place.as_os_str().len(), kind.split(' ').next().unwrap_or_default()))
     });
-    // Of two mounts at one place, the later one is visible.
+    // If two mounts are at one place, the later one is visible.
     mounted.max_by_key(|(length, _)| *length).map(|(_, kind)| kind.to_owned())
 }
 

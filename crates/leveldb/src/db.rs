@@ -178,7 +178,7 @@ impl Db {
     /// The value of `key` now: [`Snapshot::get`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of the same method of [`Snapshot`].
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.snapshot().get(key)
     }
@@ -186,7 +186,7 @@ impl Db {
     /// All current records: [`Snapshot::iter`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of the same method of [`Snapshot`].
     pub fn iter(&self) -> Result<Iter> {
         self.snapshot().iter()
     }

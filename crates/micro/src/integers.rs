@@ -109,7 +109,7 @@ fn compact_early(from: &mut &[u8]) -> u64 {
     }
 }
 
-/// With a hint like Core's `[[likely]]`.
+/// Reads a CompactSize, with a hint like Core's `[[likely]]`.
 #[inline(never)]
 fn compact_cold(from: &mut &[u8]) -> u64 {
     match from.split_first() {

@@ -49,7 +49,7 @@ impl SipState {
     }
 }
 
-/// Of any bytes.
+/// SipHash of any bytes.
 pub(crate) fn general<const C: usize, const D: usize>(key: [u64; 2], bytes: &[u8]) -> u64 {
     let mut state = SipState::new(key);
     let (words, rest) = bytes.as_chunks::<8>();

@@ -76,7 +76,7 @@ fn string(bytes: &[u8]) -> u64 {
     (compact_size_bytes(bytes.len() as u64) + bytes.len()) as u64
 }
 
-/// By arithmetic.
+/// The size, by arithmetic.
 fn bytes_of(tx: &Transaction, witness: bool) -> u64 {
     let counts = compact_size_bytes(tx.inputs.len() as u64) + compact_size_bytes(tx.outputs.len() as u64);
     let inputs: u64 = tx.inputs.iter().map(|input| 40 + string(&input.script_sig)).sum();

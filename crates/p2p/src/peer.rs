@@ -42,11 +42,11 @@ const _: () = assert!(crate::filter_request::READ_BYTES_MAX <= SEND_PAUSE_BYTES)
 pub enum Kind {
     /// Inbound.
     Inbound,
-    /// From the address memory.
+    /// A peer from the address memory.
     Automatic,
     /// Named by `--connect` or `--addnode`: its index. Never replaced, only reconnected.
     Manual(usize),
-    /// To fetch addresses, then disconnected.
+    /// A peer from which addresses are fetched, then disconnected.
     AddressFetch,
     /// Block relay only, requested by the user: no addresses are exchanged.
     BlockRelay,

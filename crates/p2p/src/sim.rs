@@ -64,9 +64,9 @@ pub struct Chain {
 /// Headers with their bodies.
 #[derive(Clone, Default)]
 pub struct Made {
-    /// In chain order.
+    /// Headers in chain order.
     pub headers: Vec<Header>,
-    /// In the same order.
+    /// Bodies in the same order.
     pub bodies: Vec<Vec<u8>>,
 }
 

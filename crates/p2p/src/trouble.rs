@@ -134,7 +134,7 @@ pub struct Trouble {
 /// The current errors.
 #[derive(Debug, Default)]
 pub(crate) struct Troubles {
-    /// By kind, and by subject if that is counted separately.
+    /// Errors by kind, and by subject if that is counted separately.
     met: BTreeMap<(TroubleKind, String), Met>,
     /// When each kind last occurred, kept even if it was over meanwhile.
     logged: BTreeMap<TroubleKind, Duration>,

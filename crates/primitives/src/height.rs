@@ -171,7 +171,7 @@ impl Sub<u32> for Height {
 
     /// # Panics
     ///
-    /// Below the genesis block.
+    /// For a height below the genesis block.
     #[inline]
     fn sub(self, blocks: u32) -> Height {
         self.checked_sub(blocks).expect("no height is below the genesis block's")

@@ -112,7 +112,7 @@ impl SnapshotHeader {
 pub enum CoinsError {
     /// A group with more coins than remain.
     Count {
-        /// Of the group's count.
+        /// Offset of the group's count.
         offset: u64,
         /// The declared count.
         count: usize,
@@ -121,7 +121,7 @@ pub enum CoinsError {
     },
     /// A group with more coins than fit in a block.
     Group {
-        /// Of the group's count.
+        /// Offset of the group's count.
         offset: u64,
         /// The declared count.
         count: usize,
@@ -130,7 +130,7 @@ pub enum CoinsError {
     Height {
         /// Coins before it.
         after: u64,
-        /// Of the coin's code.
+        /// Offset of the coin's code.
         offset: u64,
         /// Its height.
         height: Height,
@@ -139,7 +139,7 @@ pub enum CoinsError {
     Amount {
         /// Coins before it.
         after: u64,
-        /// Of the amount.
+        /// Offset of the amount.
         offset: u64,
         /// The amount.
         value: Amount,
@@ -155,7 +155,7 @@ pub enum CoinsError {
     Format {
         /// Coins before it.
         after: u64,
-        /// Of the group or coin.
+        /// Offset of the group or coin.
         offset: u64,
         /// The cause; its offset counts from there.
         why: DecodeError,

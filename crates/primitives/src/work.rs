@@ -30,7 +30,7 @@ impl U256 {
         U256([n, 0, 0, 0])
     }
 
-    /// From 32 bytes, little endian, as a hash is read as a number.
+    /// Converts 32 bytes, little endian, as a hash is read as a number.
     pub fn from_le_bytes(bytes: &[u8; 32]) -> U256 {
         let mut words = [0; 4];
         for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
@@ -56,7 +56,7 @@ impl U256 {
         bytes
     }
 
-    /// From 128 bits.
+    /// Converts 128 bits.
     pub const fn from_u128(n: u128) -> U256 {
         U256([n as u64, (n >> 64) as u64, 0, 0])
     }
@@ -162,7 +162,7 @@ impl U256 {
         quotient
     }
 
-    /// As a floating-point number, for logs and estimates.
+    /// Converts to a floating-point number, for logs and estimates.
     pub fn to_f64(self) -> f64 {
         self.0.iter().rev().fold(0.0, |sum, &word| sum * 18_446_744_073_709_551_616.0 + word as f64)
     }

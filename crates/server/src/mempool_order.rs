@@ -65,7 +65,7 @@ pub(crate) struct Graph {
 #[derive(Debug, Default)]
 struct Cluster {
     members: Vec<usize>,
-    /// For each, all transactions that must be mined before it.
+    /// For each member, all transactions that must be mined before it.
     ancestors: Vec<u64>,
 }
 
@@ -142,7 +142,7 @@ impl Graph {
         while left != 0 {
             let sets = bits(left).map(|bit| cluster.ancestors[bit] & left);
             let best = sets.map(|set| (self.rate_of(cluster, set), set));
-            // Of equal ones the first.
+            // The first of several equal ones.
             let best = best.reduce(|best, next| if next.0.compare(&best.0).is_gt() { next } else { best });
             let (_, set) = best.expect("some are left");
             ordered.extend(bits(set).map(|bit| cluster.members[bit]));

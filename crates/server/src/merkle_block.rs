@@ -35,7 +35,7 @@ fn parent(left: &Hash256, right: &Hash256) -> Hash256 {
 ///
 /// # Panics
 ///
-/// For a block without transactions.
+/// If the block has no transactions.
 pub fn prove(header: &Header, txids: &[Txid], is_wanted: impl Fn(&Txid) -> bool) -> Vec<u8> {
     assert!(!txids.is_empty(), "a block has transactions");
     // All levels, each hash computed once: leaves first.

@@ -99,7 +99,7 @@ pub enum CookiePermissions {
 }
 
 impl CookiePermissions {
-    /// By Core's name.
+    /// The permissions with Core's name for them.
     pub fn parse(name: &str) -> Option<CookiePermissions> {
         match name {
             "owner" => Some(CookiePermissions::Owner),

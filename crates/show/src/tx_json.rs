@@ -16,7 +16,7 @@ const WITNESS_SCALE: usize = 4;
 pub enum Details {
     /// Inputs and outputs.
     Plain,
-    /// With spent outputs.
+    /// Inputs with their spent outputs, and outputs.
     Prevouts,
 }
 

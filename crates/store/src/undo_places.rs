@@ -61,7 +61,7 @@ pub struct UndoPlaces {
 /// The blocks without a place so far.
 struct Seekers<'o> {
     owners: &'o [Owner],
-    /// By number of transactions: indexes in `owners`.
+    /// Indexes in `owners`, by number of transactions.
     by_count: BTreeMap<u32, BTreeSet<usize>>,
     places: Vec<Option<UndoPlace>>,
     /// Index of the block after that of the last record.
@@ -170,9 +170,9 @@ impl Gaps {
 
 /// The place where the search continues.
 enum Behind {
-    /// Right after a record.
+    /// The search continues right after a record.
     Record(u64),
-    /// At the next magic.
+    /// The search continues at the next magic.
     Nothing,
 }
 

@@ -175,7 +175,7 @@ pub(crate) struct FileKeys {
 }
 
 impl FileKeys {
-    /// For files that are never obfuscated.
+    /// Keys of files that are never obfuscated.
     pub(crate) const NONE: FileKeys = FileKeys::new(NO_KEY, [0; 4], Kernels::AUTO);
 
     pub(crate) const fn new(key: Key, magic: [u8; 4], kernels: Kernels) -> FileKeys {

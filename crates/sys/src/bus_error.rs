@@ -33,7 +33,7 @@ const TEXT_BYTES_MAX: usize = 1024;
 /// Exit code of the process after such an error.
 const EXIT_CODE: c_int = 1;
 
-/// In place of a start: no map.
+/// In place of a start: there is no map.
 const FREE: usize = 0;
 /// In place of a start: a map is being registered or removed. No map starts at such an address.
 const CLAIMED: usize = 1;

@@ -185,22 +185,22 @@ mod system {
             Err(io::ErrorKind::Unsupported.into())
         }
 
-        /// As in the implementation with io_uring.
+        /// Like the implementation with io_uring.
         pub fn room(&self) -> usize {
             match self.0 {}
         }
 
-        /// As in the implementation with io_uring.
+        /// Like the implementation with io_uring.
         pub fn in_flight(&self) -> usize {
             match self.0 {}
         }
 
-        /// As in the implementation with io_uring.
+        /// Like the implementation with io_uring.
         pub fn ask(&mut self, _: &File, _: u64, _: usize, _: u64) {
             match self.0 {}
         }
 
-        /// As in the implementation with io_uring.
+        /// Like the implementation with io_uring.
         ///
         /// # Errors
         ///
@@ -209,7 +209,7 @@ mod system {
             match self.0 {}
         }
 
-        /// As in the implementation with io_uring.
+        /// Like the implementation with io_uring.
         ///
         /// # Errors
         ///
@@ -218,7 +218,7 @@ mod system {
             match self.0 {}
         }
 
-        /// As in the implementation with io_uring.
+        /// Like the implementation with io_uring.
         pub fn answers(&mut self, _: impl FnMut(u64, io::Result<&[u8]>)) -> usize {
             match self.0 {}
         }

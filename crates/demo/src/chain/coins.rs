@@ -19,13 +19,13 @@ pub(super) struct Coins {
     split: Option<Split>,
     /// Coins of each of the last [`RECENT_BLOCKS`] blocks, the newest block first.
     recent: VecDeque<(Vec<Coin>, Option<Split>)>,
-    /// All others.
+    /// All older coins.
     old: Old,
     /// A coin was taken.
     is_touched: bool,
 }
 
-/// A list of coins. Older coins: the first ones are still those that the splits created.
+/// A list of older coins, which begins with the remaining coins of the splits.
 #[derive(Debug, Default)]
 struct Old {
     splits: Vec<Split>,

@@ -11,7 +11,7 @@ const CHUNK: usize = 1 << 14;
 /// Chunks for every number that fits in 32 bits.
 const CHUNKS: usize = u32::MAX as usize / CHUNK + 1;
 
-/// All txids. 36 bytes for each.
+/// All txids, with 36 bytes of memory for each.
 #[derive(Debug)]
 pub(super) struct Ids(Vec<OnceLock<Box<[OnceLock<Txid>]>>>);
 

@@ -153,7 +153,7 @@ pub(crate) fn drop_page_cache(file: &File, offset: u64, len: u64) {
 #[cfg(target_vendor = "apple")]
 pub(crate) fn drop_page_cache(_: &File, _: u64, _: u64) {}
 
-/// Also only advice.
+/// This is also only advice.
 #[cfg(not(target_vendor = "apple"))]
 pub(crate) fn advise_random(file: &File) {
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 /// Every option of bitcoind that is on the command line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OnLine {
-    /// In order.
+    /// The options, in their order.
     pub(crate) entries: Vec<Entry>,
     /// Warnings: options that were left out, and double negatives.
     pub(crate) warnings: Vec<String>,

@@ -37,7 +37,7 @@ impl Value {
         self.text().is_empty() || self.number() != 0
     }
 
-    /// As text.
+    /// The value as text.
     pub(crate) fn text(&self) -> &str {
         match self {
             Value::No => "0",
@@ -47,7 +47,7 @@ impl Value {
         }
     }
 
-    /// As JSON, which is what Core logs.
+    /// The value as JSON, as Core logs it.
     fn json(&self) -> String {
         match self {
             Value::No => "false".to_owned(),
@@ -126,7 +126,7 @@ impl Setting {
         Setting { value: Value::Text(text.into_owned()), place, raw }
     }
 
-    /// As a path.
+    /// The value as a path.
     pub(crate) fn path(&self) -> PathBuf {
         match &self.raw {
             Some(bytes) => PathBuf::from(OsString::from_vec(bytes.clone())),

@@ -33,25 +33,25 @@ pub(super) trait Multiply: Copy + 'static {
     ///
     /// # Safety
     ///
-    /// As `run`.
+    /// The same promise as for `run`.
     unsafe fn call<R>(code: impl FnOnce() -> R) -> R;
 
     /// See [`Vector::factor`].
     ///
     /// # Safety
     ///
-    /// As `run`.
+    /// The same promise as for `run`.
     unsafe fn factor(number: __m256i) -> Self::Factor;
 
     /// See [`Vector::add_product`].
     ///
     /// # Safety
     ///
-    /// As `run`.
+    /// The same promise as for `run`.
     unsafe fn add_product(low: &mut __m256i, high: &mut __m256i, a: Self::Factor, b: Self::Factor);
 }
 
-/// By doubles.
+/// Products by doubles.
 #[derive(Clone, Copy)]
 pub(super) struct Doubles;
 
@@ -176,7 +176,7 @@ macro_rules! ifma {
 }
 
 ifma!(
-    /// By AVX-IFMA.
+    /// Products by AVX-IFMA.
     Ifma,
     "avx2,avxifma",
     is_x86_feature_detected!("avxifma"),

@@ -200,7 +200,7 @@ impl<V: Vector> Fe<V> {
         Loose(self.0)
     }
 
-    /// As columns, for sums.
+    /// The element as columns, for sums.
     #[inline(always)]
     pub(super) fn columns(self) -> Columns<V> {
         Columns(self.0)

@@ -268,7 +268,7 @@ pub(super) fn mul<V: Vector>(a: &impl Multiplicand<V>, b: &impl Multiplicand<V>)
     )
 }
 
-/// The product, for multiplication only.
+/// The product, as an element that is only multiplied.
 #[inline(always)]
 pub(super) fn mul_loose<V: Vector>(a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Loose<V> {
     a.like().call(
@@ -286,7 +286,7 @@ pub(super) fn square<V: Vector>(a: &impl Multiplicand<V>) -> Fe<V> {
     )
 }
 
-/// The square, for multiplication only.
+/// The square, as an element that is only multiplied.
 #[inline(always)]
 pub(super) fn square_loose<V: Vector>(a: &impl Multiplicand<V>) -> Loose<V> {
     a.like().call(

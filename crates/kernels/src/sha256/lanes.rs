@@ -288,7 +288,7 @@ fn chain(allowed: &[Kind]) -> Kernel {
     Kernel { steps: steps.into_iter().flatten().collect() }
 }
 
-/// As above, but estimated from the instructions, not measured.
+/// The same for this processor, estimated from its instructions, not measured.
 #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
 fn chain(allowed: &[Kind]) -> Kernel {
     let mut steps = Vec::new();

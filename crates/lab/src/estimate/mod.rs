@@ -177,7 +177,7 @@ pub struct Report {
     pub coin_ns: Figure,
     /// Microseconds of looking a coin up in the tables.
     pub look_up_us: Figure,
-    /// By era.
+    /// Figures of each era.
     pub eras: Vec<EraFigures>,
     /// The times.
     pub ways: Vec<Way>,

@@ -76,7 +76,7 @@ pub(super) struct EraRates {
 /// The rates of the machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Rates {
-    /// By the index of the era.
+    /// Rates of each era, by its index.
     pub(super) eras: Vec<EraRates>,
     /// Spending or creating a coin.
     pub(super) apply: Rate,

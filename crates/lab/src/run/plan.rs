@@ -186,7 +186,7 @@ pub(super) struct Work {
     pub(super) kind: WorkKind,
     /// The height at which the work stops, or of its snapshot; `None` for the tip.
     pub(super) stopatheight: Option<u32>,
-    /// For a sync: index of the serving program.
+    /// Index of the serving program of a sync.
     pub(super) server: Option<usize>,
     /// Level of a verify.
     pub(super) level: u32,

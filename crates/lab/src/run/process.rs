@@ -58,7 +58,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// In words: `exit code 1`, `signal 9`.
+    /// How it ended, in words: `exit code 1`, `signal 9`.
     pub(super) fn how(&self) -> String {
         match (self.status.code(), self.status.signal()) {
             (Some(code), _) => format!("exit code {code}"),

@@ -43,7 +43,7 @@ impl Profiler {
     ///
     /// # Errors
     ///
-    /// In words: every attempt with its result.
+    /// Every attempt with its result, in words.
     pub(super) fn find(directory: &Path) -> Result<Profiler, String> {
         let data = directory.join(format!("ffwd-perf-tried-{}.data", std::process::id()));
         let mut tried = Vec::new();

@@ -251,7 +251,7 @@ pub(super) fn server(kind: ProgramKind, exe: &Path, directory: &Path, network: C
 ///
 /// # Errors
 ///
-/// In words: it does not start, or prints nothing.
+/// The reason in words: it does not start, or prints nothing.
 pub(super) fn version(exe: &Path) -> Result<String, String> {
     let output = Command::new(exe).arg("--version").stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("{} does not start: {error}", exe.display()))?;
@@ -288,7 +288,7 @@ pub(super) struct Found {
 ///
 /// # Errors
 ///
-/// In words, with the end of the program's output.
+/// The reason in words, with the end of the program's output.
 pub(super) fn coins_info(
     ffwd: &Path,
     directory: &Path,

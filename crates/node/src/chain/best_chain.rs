@@ -27,7 +27,7 @@ const PRECIOUS_LAST: i32 = ABSENT + 1;
 /// The complete blocks, and the best of them.
 #[derive(Clone, Debug)]
 pub(crate) struct CandidateSet {
-    /// By node: order of completion, [`ABSENT`] or [`UNLINKED`].
+    /// For each node its order of completion, [`ABSENT`] or [`UNLINKED`].
     order: Vec<i32>,
     next: i32,
     next_precious: i32,

@@ -69,7 +69,7 @@ impl Deref for BlockContext {
 /// Whether the outpoints of a block's outputs are looked up among the unspent coins (BIP-0030).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bip30 {
-    /// Not looked up, as in Core.
+    /// The outputs are not looked up, as in Core.
     NotEnforced,
     /// Core looks them up, but no block of this network can break the rule: only the second judgement looks them up.
     Unbreakable,

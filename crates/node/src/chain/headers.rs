@@ -165,7 +165,7 @@ pub struct ChainContext<'a> {
 }
 
 impl<'a> ChainContext<'a> {
-    /// For the chain that ends with `tip`.
+    /// The context of the chain that ends with `tip`.
     pub fn new(tree: &'a Tree, params: &'a Params, assume: &'a AssumeValid, tip: NodeId) -> ChainContext<'a> {
         let bip34 =
             (params.bip34_height <= tree.height(tip)).then(|| tree.hash(tree.ancestor(tip, params.bip34_height)));

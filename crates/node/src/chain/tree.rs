@@ -92,7 +92,7 @@ impl PackedWork {
 #[derive(Debug)]
 pub struct Tree {
     nodes: Vec<Node>,
-    /// In the order of their node numbers.
+    /// Anchors in the order of their node numbers.
     anchors: Vec<Anchor>,
     /// Open addressing over `nodes`, by hash.
     slots: Vec<NodeId>,

@@ -239,7 +239,7 @@ impl<'e> DataDir<'e> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Reporter::with_room`].
     pub(crate) fn with_room<R>(&self, work: impl FnMut() -> Result<R, store::Fault>) -> Result<R, Fault> {
         self.reporter.with_room(work)
     }
@@ -248,7 +248,7 @@ impl<'e> DataDir<'e> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Writer::commit`].
     pub(crate) fn write_index(&self, reindexing: Option<bool>) -> Result<(), Fault> {
         self.refused.keep(&self.index, &self.reporter)?;
         self.writer.commit(&self.reporter, reindexing)

@@ -304,7 +304,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// An I/O error, a full disk included.
     pub(crate) fn write_out_undo(&self) -> store::Result<()> {
         self.lock().undo.write_out()
     }

@@ -361,9 +361,9 @@ fn find_filter(options: &Options, block: &BlockId) -> Result<Filter, Fault> {
 /// Name of a block: its hash or height.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlockId {
-    /// By its hash: any block that the block index lists.
+    /// The block with this hash: any that the block index lists.
     Hash(BlockHash),
-    /// By its height in the active chain.
+    /// The block at this height in the active chain.
     Height(Height),
 }
 

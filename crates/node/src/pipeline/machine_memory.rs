@@ -244,7 +244,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// For a cache whose size was chosen as `chosen` bytes.
+    /// A watch of a cache whose size was chosen as `chosen` bytes.
     pub(crate) fn new(memory: MachineMemory, chosen: u64) -> Watch {
         Watch { memory, chosen, now: chosen, rest: 0 }
     }

@@ -206,7 +206,7 @@ pub struct Counted {
 pub struct Figures(Arc<Counters>);
 
 impl Figures {
-    /// For writing.
+    /// The counters, to write to them.
     pub(super) fn counters(&self) -> &Counters {
         &self.0
     }

@@ -79,7 +79,7 @@ pub(super) struct Session<'f, 'e> {
     pub(super) datadir: &'f DataDir<'e>,
     /// The chain below a snapshot that is not validated yet.
     pub(super) past: Option<&'f Past<'e>>,
-    /// With hints: receives the blocks instead of the block files.
+    /// With hints, this receives the blocks instead of the block files.
     pub(super) hinted: Option<HintedRun<'f>>,
     pub(super) handle: Option<&'f Handle>,
     pub(super) inbox: Arc<Arrivals>,

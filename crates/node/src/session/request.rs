@@ -35,7 +35,7 @@ pub(crate) struct Limits {
 /// The blocks to request.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Requests {
-    /// For each chain its missing blocks, the lowest first.
+    /// The missing blocks of each chain, the lowest first.
     pub(crate) lists: Vec<Vec<Want>>,
     /// Height up to which blocks are requested, including these lists.
     pub(crate) wanted_to: Height,

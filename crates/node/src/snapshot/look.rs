@@ -100,11 +100,11 @@ pub(super) fn in_order(
 /// How two snapshots differ in one coin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Difference {
-    /// Only in the first.
+    /// The coin is only in the first.
     First,
-    /// Only in the second.
+    /// The coin is only in the second.
     Second,
-    /// In both, with different contents.
+    /// The coin is in both, with different contents.
     Changed,
 }
 

@@ -69,7 +69,7 @@ impl fmt::Debug for SharedStream {
 }
 
 impl SharedStream {
-    /// For [`crate::jobs::FromSnapshot`].
+    /// Makes a stream for [`crate::jobs::FromSnapshot`].
     pub fn new(stream: impl SnapshotStream + 'static) -> SharedStream {
         SharedStream(Arc::new(Mutex::new(stream)))
     }

@@ -27,9 +27,9 @@ pub(super) type Fault = String;
 /// Serialization of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
-    /// As in `addr`.
+    /// The form of `addr`.
     Old,
-    /// As in `addrv2`.
+    /// The form of `addrv2`.
     Bip155,
 }
 

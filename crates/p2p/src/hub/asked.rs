@@ -46,7 +46,7 @@ pub enum Added {
 /// Number of addresses of each network in the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressCounts {
-    /// By BIP155 number, `None` for all: new and tried.
+    /// For each network by its BIP155 number, `None` for all: new and tried addresses.
     pub of: Vec<(Option<u8>, usize, usize)>,
 }
 

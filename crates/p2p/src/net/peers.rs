@@ -97,7 +97,7 @@ struct Link {
 /// A peer of the list of `addnode`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddedPeer {
-    /// As it was added.
+    /// The text with which it was added.
     pub text: String,
     /// The address of its connection, and whether it is inbound.
     pub connected: Option<(String, bool)>,

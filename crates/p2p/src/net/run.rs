@@ -37,9 +37,9 @@ const ACCEPT_COUNT_MAX: usize = 8;
 /// Purpose of a listening socket.
 #[derive(Clone, Copy)]
 enum Gate {
-    /// For all peers, with these permissions.
+    /// A socket for all peers, with these permissions.
     Plain(Permissions),
-    /// For a Tor service.
+    /// A socket for a Tor service.
     Onion,
 }
 

@@ -16,7 +16,7 @@ const MADE_MAX: usize = 6;
 ///
 /// # Errors
 ///
-/// As for [`read_list`].
+/// Those of [`read_list`].
 pub fn fuzz_hints(data: &[u8]) -> Result<usize, DecodeError> {
     match data.split_first() {
         Some((first, choices)) if *first != hints::MAGIC[0] => {

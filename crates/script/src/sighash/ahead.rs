@@ -126,7 +126,7 @@ pub(crate) struct Ahead {
     bytes: Vec<u8>,
     /// Before taproot: hashed twice.
     twice: Vec<Message>,
-    /// In taproot: hashed once, after a tag.
+    /// Messages of taproot, hashed once after a tag.
     tagged: Vec<Message>,
     /// Keys and scripts, and their HASH160.
     hash160: Vec<(Message, [u8; 20])>,

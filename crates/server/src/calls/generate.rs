@@ -249,7 +249,7 @@ fn txid(tx: &[u8]) -> Hash256 {
 struct Coinbase {
     /// Its bytes without the witness.
     plain: Vec<u8>,
-    /// With the witness that segwit requires.
+    /// Its bytes with the witness that segwit requires.
     whole: Vec<u8>,
 }
 

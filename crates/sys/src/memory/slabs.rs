@@ -45,7 +45,7 @@ type Pool = Mutex<Slabs>;
 
 static SLABS: Pool = Mutex::new(Slabs::new(Pages::Huge));
 
-/// With ordinary pages, to measure the effect of huge ones.
+/// Slabs with ordinary pages, to measure the effect of huge ones.
 #[cfg(feature = "ablation")]
 static SMALL_SLABS: Pool = Mutex::new(Slabs::new(Pages::Small));
 

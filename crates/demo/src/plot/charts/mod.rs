@@ -74,7 +74,7 @@ pub(super) struct Series {
     pub(super) end: Option<String>,
     /// x of the events that are marked on the axis.
     pub(super) ticks: Vec<f64>,
-    /// For a bar: the confidence interval of its value.
+    /// The confidence interval of a bar's value.
     pub(super) whisker: Option<(f64, f64)>,
 }
 

@@ -13,7 +13,7 @@ impl BlockIndex {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`headers::accept`].
     pub fn accept(
         &mut self,
         params: &Params,
@@ -32,7 +32,7 @@ impl BlockIndex {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`headers::accept`].
     pub fn accept_in_file(
         &mut self,
         params: &Params,

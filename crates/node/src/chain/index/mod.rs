@@ -85,11 +85,11 @@ pub struct BlockIndex {
 /// Role of a newly found place of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// The only place.
+    /// It is the only place of the body.
     First,
-    /// The place in use, which was known.
+    /// It is the place in use, which was known.
     InUse,
-    /// A further copy.
+    /// It is the place of a further copy.
     Copy,
 }
 

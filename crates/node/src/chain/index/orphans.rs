@@ -18,7 +18,7 @@ use store::blockfiles::{BlockAt, FoundBlock};
 /// Blocks that wait for a header.
 #[derive(Debug, Default)]
 pub(super) struct Orphans {
-    /// By the hash of their parent.
+    /// Blocks by the hash of their parent.
     by_parent: HashMap<BlockHash, Vec<FoundBlock>>,
     count: usize,
     /// Adopted blocks that the infos of their files do not include yet.

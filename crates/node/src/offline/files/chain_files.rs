@@ -260,7 +260,7 @@ impl ChainFiles {
     ///
     /// # Panics
     ///
-    /// Without [`Needs::Rules`].
+    /// If the files were opened without [`Needs::Rules`].
     pub fn context(&self, height: Height) -> BlockContext {
         let params = &self.params;
         let place = self.place(height);

@@ -157,7 +157,7 @@ pub(super) struct Scheduler<F> {
     ready: BinaryHeap<Ready>,
     /// Blocks whose look-ups wait for the disk, before a thread takes them.
     reads: BTreeSet<Seq>,
-    /// In order, each with the time at which it became ready.
+    /// Background tasks in order, each with the time at which it became ready.
     background: VecDeque<(Background, Instant)>,
     background_running: usize,
     /// Tasks that workers are doing, including background work.

@@ -22,7 +22,7 @@ pub(crate) const SALT_BYTES: usize = 32;
 pub(crate) struct Salt([SipKey; 2]);
 
 impl Salt {
-    /// From 32 secret random bytes.
+    /// Makes the salt from 32 secret random bytes.
     pub(crate) fn from_bytes(bytes: &[u8; SALT_BYTES]) -> Salt {
         let key = |at: usize| SipKey::from_bytes(bytes[at..at + 16].first_chunk().expect("two keys of 16 bytes"));
         Salt([key(0), key(16)])
