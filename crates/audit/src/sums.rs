@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Sum 0 proves that two multisets of coins are equal. The others locate the heights at which they differ: `locate`.
-//! Absent on purpose: number and amount of the coins, which records count.
+//! Absent on purpose: number and amount of the coins, which are in the records.
 
 use crate::field::Number;
 use kernels::Kernels;

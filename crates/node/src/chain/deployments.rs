@@ -68,7 +68,7 @@ pub fn signals<'a>(tree: &'a Tree, deployment: &'a VersionBits, tip: NodeId) -> 
     blocks.map(|id| deployment.is_signalled_by(tree.version(id)))
 }
 
-/// First height since which the state has been that of a block on top of `parent`.
+/// The state of a block on top of `parent` has been the same since this height.
 ///
 /// Source: Bitcoin Core b88bffe, `GetStateSinceHeightFor`.
 pub fn since(tree: &Tree, params: &Params, which: Deployment, parent: NodeId) -> Height {

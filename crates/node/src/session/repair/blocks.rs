@@ -183,7 +183,7 @@ struct Mender<'m> {
     slots: Slots,
     restorer: Restorer,
     unsynced: usize,
-    /// Number of appended blocks: they had no place, or did not fit it.
+    /// Number of appended blocks, which had no place or did not fit into it.
     appended: usize,
 }
 
