@@ -148,7 +148,8 @@ impl SnapshotStream for Mirrors {
                 }
                 Taken::End => return Ok(Got::End),
                 Taken::Failed(each) => {
-                    let advice = "The same command goes on from what came; other mirrors can be given";
+                    let advice =
+                        "The same command continues with the data already received; other mirrors can be given";
                     return Err(Message::new(format!("no mirror gives the snapshot: {each}"), advice));
                 }
                 // The reader now needs more than the first bytes: wake the threads.

@@ -262,7 +262,7 @@ fn compare(given: &CoinsDiff, out: &mut impl Write) -> Result<DiffReport, Failur
             Difference::Changed => '!',
         };
         writeln!(out, "{sign} {outpoint}").map_err(|why| {
-            Fault::refused(format!("standard output: {why}"), "Write to a file or a program that takes it all")
+            Fault::refused(format!("standard output: {why}"), "Write to a file, or to a program that reads all of it")
         })
     })?;
     let text = if given.json { diff_json(&report) } else { diff_line(&report) };

@@ -149,7 +149,7 @@ struct TweaksObject {
 
 fn tweaks(given: &Export) -> Result<ExitCode, Failure> {
     if given.format != Format::Parquet {
-        return Err(Failure::Usage("--tweaks exports parquet alone: leave --format out".into()));
+        return Err(Failure::Usage("--tweaks exports only parquet: leave --format out".into()));
     }
     out_file::check_free(&given.out, given.overwrite.force)?;
     if given.out.is_dir() {

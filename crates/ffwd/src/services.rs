@@ -82,7 +82,7 @@ impl Services {
         } else {
             let started = Notifier::start(commands, move |why| say.say(&format!("warning: {why}")));
             Some(started.map_err(|why| {
-                Failure::fault(format!("no thread for -blocknotify and its like: {why}"), crate::limits::THREADS)
+                Failure::fault(format!("no thread for notification commands: {why}"), crate::limits::THREADS)
             })?)
         };
         let service = Service::from_environment();

@@ -258,5 +258,5 @@ fn old_index_dir(layout: &Layout) -> PathBuf {
 }
 
 fn no_parent(path: &std::path::Path) -> Fault {
-    Fault::new(FaultKind::Refused, path, "a directory inside another", "one without a parent", "Name another --datadir")
+    Fault::new(FaultKind::Refused, path, "a directory with a parent", "one without", "Name another --datadir")
 }

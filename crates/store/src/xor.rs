@@ -219,7 +219,7 @@ pub fn read_key(disk: &dyn Disk, blocks_dir: &Path) -> Result<Option<Key>> {
     match file.read_at(0, &mut key)? {
         8 => Ok(Some(key)),
         bytes => {
-            let advice = "Move this file away: ffwd works the key out from the block files where they give it away";
+            let advice = "Move this file away: ffwd computes the key from the block files if they reveal it";
             Err(Fault::new(FaultKind::Damaged, &path, "8 bytes", format!("{bytes}"), advice))
         }
     }

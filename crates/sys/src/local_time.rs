@@ -12,7 +12,7 @@ pub fn ahead_s(unix: u64) -> i32 {
     // For musl, libc marks the type as deprecated: a later version of it has 64 bits on every processor.
     #[cfg_attr(target_env = "musl", allow(deprecated))]
     let Ok(time) = libc::time_t::try_from(unix) else { return 0 };
-    // SAFETY: it takes nothing. It reads the environment, which no thread of this program changes.
+    // SAFETY: `tzset` takes no arguments. It reads the environment, which no thread of this program changes.
     unsafe { tzset() };
     let mut fields = std::mem::MaybeUninit::<libc::tm>::uninit();
     // SAFETY: both pointers are valid for the call, and nothing else refers to `fields`.

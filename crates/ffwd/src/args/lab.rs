@@ -86,7 +86,7 @@ pub(crate) struct LabMicro {
     /// Least time of each table [default: 4 s, or 11 epochs where those take longer]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) min_time: Option<Duration>,
-    /// Small inputs, each variant timed once: every check is made, no time is worth anything; for tools that count instructions
+    /// Small inputs, each variant timed once: all checks are made, but the times mean nothing; for tools that count instructions
     #[arg(long, conflicts_with_all = ["min_time", "compare"])]
     pub(crate) quick: bool,
     /// Compare with a saved run (what --json printed) or with another ffwd, which runs before and after; each row gets a verdict [default: none]

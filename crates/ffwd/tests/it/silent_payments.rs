@@ -66,7 +66,7 @@ fn what_the_index_lacks_is_named() {
     for (line, code, want) in [
         ("silentpayments 200", 1, "Run ffwd index --only silentpaymentindex"),
         ("export --tweaks --out @/x", 1, "Run ffwd index --only silentpaymentindex"),
-        ("export --tweaks --out @/x --format csv", 2, "parquet alone"),
+        ("export --tweaks --out @/x --format csv", 2, "only parquet"),
         ("export --tweaks --coins --out @/x", 2, "--coins"),
         ("export --tweaks --out @", 1, "makes one file"),
     ] {

@@ -34,7 +34,7 @@ impl FollowingCache {
         }
     }
 
-    /// Adapts the cache to the available memory, about once a second. To be called more often.
+    /// Adapts the cache to the available memory, about once a second. The caller calls it more often than that.
     pub(crate) fn look(&mut self, datadir: &DataDir<'_>) {
         let Some(watch) = self.watch.as_mut().filter(|_| self.last.elapsed() >= LOOK_INTERVAL) else { return };
         self.last = Instant::now();

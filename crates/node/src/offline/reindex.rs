@@ -139,7 +139,7 @@ fn say_what_is_missing(datadir: &DataDir<'_>, tip: NodeId) {
     };
     let stop = datadir.options.stop_at_height.unwrap_or(Height::MAX);
     if let Some(end) = end.filter(|_| height < stop) {
-        let why = format!("The block files give a chain up to height {height}, the headers go on to height {end}");
+        let why = format!("The block files give a chain up to height {height}, the headers continue to height {end}");
         datadir.reporter.warn(Message::new(why, "ffwd sync fetches the blocks that are missing"));
     }
 }

@@ -157,7 +157,7 @@ pub(crate) fn judge(
     if !spent.are_unchanged() {
         let hash = question.context.header.hash();
         return Err(Fault::internal(format!(
-            "a file that held what block {hash} spends gave other bytes back: check memory and disk"
+            "a file with the coins that block {hash} spends returned changed bytes: check memory and disk"
         )));
     }
     Ok(match error {

@@ -74,7 +74,7 @@ impl AssumedElsewhere {
                     "Block {hash}, assumed valid, is not on the best header chain nor on another chain of the peers: every \
                      script is verified"
                 ),
-                "Correct --assumevalid, or leave it out; bitcoin-cli getblockhash HEIGHT on another node says a hash",
+                "Correct --assumevalid, or leave it out; bitcoin-cli getblockhash HEIGHT on another node prints a hash",
             ),
         }
     }

@@ -120,7 +120,8 @@ impl Shortfall {
         let is_better = tree.work(best) > tree.work(tip);
         if found.is_undelivered && is_better {
             let why = format!(
-                "blocks above height {height} were announced, no peer gave them, and none that is connected has another tip"
+                "blocks above height {height} were announced, no peer delivered them, and no connected peer has another \
+                 tip"
             );
             return Some(Message::new(why, "Run this again, with other peers"));
         }

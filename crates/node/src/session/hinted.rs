@@ -51,7 +51,7 @@ pub(super) fn prepare(options: &Options, path: &Path, events: Events<'_>) -> Res
     }
     if !options.indexes.is_empty() {
         let advice = "Leave --hints out, or the options that keep indexes";
-        return Err(Fault::refused("hints leave no blocks that an index could be made of", advice));
+        return Err(Fault::refused("hints leave no blocks from which an index could be built", advice));
     }
     let hints = HintsFile::open(&*options.disk, path)?;
     let Some(why) = why_not_yet(options, hints.height(), events)? else { return Ok(Some(hints)) };

@@ -141,7 +141,7 @@ impl Run<'_> {
             self.say_snapshot();
             let mut outcome = self.part(Goal::Tip, None)?.outcome;
             if outcome == Outcome::Suspect {
-                let why = "A block or a chain does not go together with the snapshot: its past is validated first";
+                let why = "A block or a chain conflicts with the snapshot: the snapshot's past is validated first";
                 self.datadir().reporter.warn(Message::new(why, "Let it run: the result names the wrong one"));
                 // Blocks refused on top of the snapshot may be valid.
                 self.snapshot().into_iter().for_each(|base| self.datadir().index.write().reopen_above(base));

@@ -342,7 +342,10 @@ fn read_back(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(Reading, u
 }
 
 fn stopped() -> Fault {
-    Fault::refused("stopped while the snapshot came", "The same command goes on from what came")
+    Fault::refused(
+        "stopped while the snapshot was received",
+        "The same command continues with the data already received",
+    )
 }
 
 /// Reads to the end of the file; returns what was wrong with its bytes. However it ends, the coins read so far are

@@ -42,7 +42,7 @@ const PRUNED_ADVICE: &str = "Name a block above the pruned range, or use a data 
 fn not_written(why: std::io::Error) -> Fault {
     Fault::system(
         format!("the snapshot cannot be written: {why}"),
-        "Write it to a drive with room, or to a reader that takes it all",
+        "Write it to a drive with enough space, or to a reader that reads all of it",
         why,
     )
 }

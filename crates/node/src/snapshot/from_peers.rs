@@ -43,7 +43,7 @@ impl PeerStream {
             Some(_) => format!("no peer sent a chunk of the snapshot for {seconds} s"),
         };
         let advice = "Name a node that serves it with --addnode (its files are in the directory share), or name a file or URL; \
-                      the same command goes on from what came";
+                      the same command continues with the data already received";
         Err(Message::new(why, advice))
     }
 }

@@ -247,7 +247,7 @@ impl ByNumber {
         self.txid = Some(outpoint.txid);
         let start = self.bytes.len();
         if start + stored.len() > GROUP_BYTES_MAX {
-            let why = format!("the coins of transaction {} have more bytes than a block has room for", outpoint.txid);
+            let why = format!("the coins of transaction {} have more bytes than fit in a block", outpoint.txid);
             return Err(Fault::refused(
                 why,
                 "Copy the snapshot again, or rebuild the coins: ffwd reindex --chainstate-only",
@@ -314,6 +314,6 @@ mod tests {
         let script = vec![0x51; 10_000];
         let all = (0..GROUP_BYTES_MAX / script.len() + 200).map(|n| n as u32 + IN_ORDER);
         let why = all.map(|vout| by_number.push(&outpoint(vout), &script, &mut |_, _| Ok(()))).find_map(Result::err);
-        assert!(why.unwrap().to_string().contains("more bytes than a block has room for"));
+        assert!(why.unwrap().to_string().contains("more bytes than fit in a block"));
     }
 }

@@ -149,7 +149,7 @@ fn refuse(datadir: DataDir<'_>, past_tip: NodeId, why: &str) -> Fault {
             let coins = path.map_or("were removed".to_owned(), |path| format!("are in {}", path.display()));
             Fault::refused(
                 format!("{why}: the snapshot is false, and nothing that was built on it counts. Its coins {coins}"),
-                format!("Run ffwd sync again, which goes on from height {height} without it"),
+                format!("Run ffwd sync again, which continues from height {height} without it"),
             )
         }
         Err(fault) => Fault::refused(

@@ -174,7 +174,7 @@ impl BlockWriter {
         if self.greatest >= FILE_NUMBER_MAX {
             let path = layout::block_file(&self.append_set.dir, self.greatest);
             let wanted =
-                format!("a block file with a number below {FILE_NUMBER_MAX}: the next block goes behind all others");
+                format!("a block file with a number below {FILE_NUMBER_MAX}: the next block goes after all others");
             let advice = "Move a file with such a number, which neither Core nor ffwd made, out of the directory";
             return Err(Fault::new(FaultKind::Refused, &path, wanted, "it", advice));
         }

@@ -89,8 +89,8 @@ impl Repair<'_> {
 fn not_found(opened: &Opened<'_>, spender: &Spender) -> Fault {
     let hash = opened.index.headers().hash(spender.node);
     let why = format!(
-        "the undo data of block {hash} at height {} cannot be made again: {} of the outputs that it spends are in no block \
-         that is there",
+        "the undo data of block {hash} at height {} cannot be made again: {} of the outputs that it spends are in no \
+         available block",
         spender.height,
         spender.wanted - spender.found.len()
     );

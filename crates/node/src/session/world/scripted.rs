@@ -52,7 +52,7 @@ fn a_sync_whose_only_peer_withholds_a_block_does_not_end_well() {
     for number in NUMBERS {
         let report = sync_from(vec![peer(first(30), Manner::Withholds(10))], number);
         assert_eq!((report.height.to_u32(), report.headers.to_u32(), report.undelivered.len()), (9, 30, 1));
-        assert!(report.end_reason.is_some_and(|why| why.what().contains("no peer gave them")));
+        assert!(report.end_reason.is_some_and(|why| why.what().contains("no peer delivered them")));
     }
 }
 

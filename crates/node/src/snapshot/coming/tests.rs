@@ -230,7 +230,7 @@ fn a_stop_keeps_what_came() {
     let set = set(40_000);
     let scene = Scene { stop_after: Some("loading"), ..Scene::fresh(&set) };
     let why = scene.load(scene.stream()).unwrap_err();
-    assert!(why.contains("stopped while the snapshot came"), "{why}");
+    assert!(why.contains("stopped while the snapshot was received"), "{why}");
     let scene = Scene::new(&set, scene.sim);
     scene.load(scene.stream()).unwrap();
     scene.check("stopped");

@@ -8,8 +8,8 @@
 //! as SipHash is assumed to be, the sums agree with probability 2^(v - 128), where 2^v is the greatest power of two in
 //! c. No chain of Bitcoin has 2^33 inputs: the probability is below 2^-95 for the most adversarial chain, and 2^-128
 //! for one that spends no coin twice. A probability of 2^-64 would suffice for a file that is made once and used by
-//! every node with its own keys; the second half costs 15 ns per outpoint. BIP 457 uses SHA-256 sums modulo 2^256 over
-//! whole coins, for peers that send those along; here only outpoints are needed.
+//! every node with its own keys; the second key's half of the sum costs 15 ns per outpoint. BIP 457 uses SHA-256 sums
+//! modulo 2^256 over whole coins, for peers that send those along; here only outpoints are needed.
 
 use indexes::siphash::{SipKey, siphash24};
 use primitives::OutPoint;

@@ -248,7 +248,7 @@ fn damage(known: &Known) -> Vec<Row> {
         Row {
             name: "the last record is torn, with reserved room behind",
             files: vec![[torn, vec![0; 20_000]].concat()],
-            reindexed: (TIP - 1, 1, "the headers go on to height 140"),
+            reindexed: (TIP - 1, 1, "the headers continue to height 140"),
             then: nothing,
             asked: vec![TIP],
         },

@@ -26,7 +26,7 @@ enum Section {
     File,
     /// A command that cannot be done.
     Command,
-    /// The program goes on.
+    /// The program continues.
     Warning,
     /// The configuration.
     Conf,
@@ -235,7 +235,7 @@ fn heading(section: Section) -> (&'static str, &'static str) {
             "Exit code 1. Where a reindex helps too, the message ends with \"If that is impossible, run ffwd reindex\".",
         ),
         Section::Command => ("Commands that fail", "Exit code 1; of `coins diff` 2."),
-        Section::Warning => ("Warnings", "The program goes on."),
+        Section::Warning => ("Warnings", "The program continues."),
         Section::Conf => (
             "Configuration",
             "Exit code 1. The message names the file and the line. What to do: correct or remove the line.",
