@@ -62,7 +62,7 @@ pub(crate) fn text() -> String {
     });
     let lines: Vec<String> = lines.collect();
     format!(
-        "Exit codes of ffwd:\n\n{}\n\nA signal that cannot be handled, such as SIGKILL, ends the program as the shell shows it.",
+        "Exit codes of ffwd:\n\n{}\n\nA signal that cannot be handled, such as SIGKILL, ends the program with the shell's code for it.",
         lines.join("\n")
     )
 }

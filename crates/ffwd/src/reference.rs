@@ -211,7 +211,9 @@ fn exit_codes() -> String {
             writeln!(out, "- {}", plain(line)).expect("a String takes all");
         }
     }
-    out.push_str("\nA signal that cannot be handled, such as SIGKILL, ends the program as the shell shows it.\n");
+    out.push_str(
+        "\nA signal that cannot be handled, such as SIGKILL, ends the program with the shell's code for it.\n",
+    );
     out
 }
 

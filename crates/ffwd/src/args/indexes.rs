@@ -59,7 +59,7 @@ pub(crate) struct SilentPayments {
     /// Leave out transactions whose taproot outputs are all spent (cut-through)
     #[arg(long)]
     pub(crate) unspent: bool,
-    /// Show id and taproot outputs of each transaction, too, from the block
+    /// Also show id and taproot outputs of each transaction, read from the block
     #[arg(long)]
     pub(crate) outputs: bool,
     #[command(flatten)]
