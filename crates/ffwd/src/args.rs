@@ -156,7 +156,17 @@ pub(crate) struct Writing {
     #[arg(long, value_name = "IDEA", value_parser = idea_parser())]
     pub(crate) without: Vec<Idea>,
     #[command(flatten)]
+    pub(crate) signature_hints: SignatureHintsFile,
+    #[command(flatten)]
     pub(crate) indexes: indexes::Flags,
+}
+
+/// Hints about signatures.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct SignatureHintsFile {
+    /// Verify signatures faster with this file of `hints make --signatures` [default: none]. It is not trusted: wrong hints cost time, and change no verdict
+    #[arg(long, value_name = "FILE")]
+    pub(crate) signature_hints: Option<PathBuf>,
 }
 
 #[derive(Args, Clone, Debug, Default)]

@@ -3,7 +3,7 @@
 use crate::args::audit::{Audit, AuditCoins, AuditJoin, AuditPart, AuditPlan, Files, Secret};
 use crate::args::{Common, Overwrite};
 use crate::output::{self, row};
-use crate::settings::Settings;
+use crate::settings::{Settings, hints_used, signature_hints};
 use crate::{Failure, begin_read_only, load, out_file, written_file};
 use audit::{BlocksRecord, CoinsRecord, Finding, Keys, Kind, Record, Refusal, Salt, Verdict};
 use node::options;
@@ -110,11 +110,13 @@ struct FindingObject<'f> {
 
 fn part(given: &AuditPart) -> Result<ExitCode, Failure> {
     check_free(given.secret.out.as_deref(), given.secret.overwrite)?;
-    let settings = settings(&given.common, &given.files)?;
+    let mut settings = settings(&given.common, &given.files)?;
+    settings.options.signature_hints = signature_hints(&given.signature_hints)?;
     let salt = salt(&given.secret)?;
     let reporter = begin_read_only(&settings)?;
     let done = audit::part(&settings.options, &salt, given.from, given.to, given.plan.as_deref());
     reporter.finish();
+    hints_used(&settings.options).into_iter().for_each(|line| reporter.say(&line));
     let record = match done {
         Ok(record) => record,
         Err(finding) => return Err(found(&finding, given.common.json)),

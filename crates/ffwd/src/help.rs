@@ -122,7 +122,13 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ),
     ("coins load", &[("ffwd coins load utxo.dat --datadir /mnt/btc", "load a snapshot that Core knows")]),
     ("coins diff", &[("ffwd coins diff a.dat b.dat", "coins that only one of two snapshots has")]),
-    ("hints make", &[("ffwd hints make utxo.hints --datadir /mnt/btc", "write hints from a full data directory")]),
+    (
+        "hints make",
+        &[
+            ("ffwd hints make utxo.hints --datadir /mnt/btc", "write hints from a full data directory"),
+            ("ffwd hints make signatures.bin --signatures --datadir /mnt/btc", "one bit for each signature"),
+        ],
+    ),
     ("audit plan", &[("ffwd audit plan --parts 90 --out plan", "cut the chain into 90 ranges")]),
     ("audit part", &[("ffwd audit part --from 700000 --to 709999 --salt salt --out part70", "audit one range")]),
     ("audit coins", &[("ffwd audit coins --hash muhash --salt salt --out coins", "audit the UTXO set")]),

@@ -317,6 +317,7 @@ pub(crate) fn work(
     services.stopping();
     reporter.finish();
     services.ended();
+    settings::hints_used(options).into_iter().for_each(|line| reporter.say(&line));
     if let Some(heap) = heap {
         heap.end();
     }

@@ -5,7 +5,7 @@
 
 use crate::Failure;
 use crate::args::indexes::Flags;
-use crate::args::{self, Common, Writing};
+use crate::args::{self, Common, SignatureHintsFile, Writing};
 use crate::checks;
 use crate::clock;
 use crate::conf::OnLine;
@@ -21,7 +21,7 @@ use consensus::{Chain, Params};
 use kernels::Kernels;
 use kernels::cpu::Cpu;
 use node::machine_memory::{self, MachineMemory};
-use node::options::{Clock, IndexKind, Limits, Options, Prune, Sizes};
+use node::options::{Clock, IndexKind, Limits, Options, Prune, SignatureHints, Sizes, real_disk};
 use primitives::{BlockHash, Height, human};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -297,6 +297,7 @@ fn options(
     }
     Ok(Options {
         kernels: kernels(common, writing)?,
+        signature_hints: signature_hints(&given.signature_hints)?,
         assumevalid: assumevalid.unwrap_or(params.default_assume_valid),
         minimum_chain_work: work.unwrap_or(params.minimum_chain_work),
         blocksdir,
@@ -312,6 +313,21 @@ fn options(
         sizes: testing.sizes,
         ..Options::new(datadir, params, testing.clock)
     })
+}
+
+/// Opens the file of `--signature-hints`.
+pub(crate) fn signature_hints(given: &SignatureHintsFile) -> Result<Option<Arc<SignatureHints>>, Failure> {
+    let Some(path) = &given.signature_hints else { return Ok(None) };
+    let hints = SignatureHints::open(&*real_disk(), path).map_err(node::Fault::from)?;
+    Ok(Some(Arc::new(hints)))
+}
+
+/// How many blocks the hints of `--signature-hints` were used for, at the end of a job that had some.
+pub(crate) fn hints_used(options: &Options) -> Option<String> {
+    let hints = options.signature_hints.as_ref()?;
+    let used = human::count(hints.blocks());
+    let unread = hints.unread().map_or(String::new(), |why| format!("; others could not be read: {why}"));
+    Some(format!("hints about signatures were read for {used} blocks from {}{unread}", hints.path().display()))
 }
 
 /// The kernels that `--cpu` and `--without` select.

@@ -64,7 +64,7 @@ fn table(
 fn by_ecdsa(pair: &Keypair, sighash: [u8; 32]) -> Check {
     let signature = ecdsa::sign(Message::from_digest(sighash), &pair.secret_key()).serialize_compact();
     let key = KeyBytes::new(&pair.public_key().serialize()).expect("33 bytes");
-    Check::Ecdsa { signature, key, sighash }
+    Check::Ecdsa { signature, key, sighash, odd: None }
 }
 
 fn by_schnorr(pair: &Keypair, sighash: [u8; 32]) -> Check {

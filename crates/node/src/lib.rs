@@ -109,8 +109,8 @@ pub mod jobs {
     pub use crate::session::repair::{RepairReport, repair};
     pub use crate::snapshot::{
         CoinParts, CoinsOf, DiffReport, Difference, DumpOut, DumpReport, DumpTarget, FileInfo, Got, HintsReport,
-        LoadReport, SharedStream, SnapshotStream, check_snapshot, coins_in_parts, diff, dump, dump_live, file_info,
-        load, make_hints,
+        LoadReport, SharedStream, SignatureHintsReport, SnapshotStream, check_snapshot, coins_in_parts, diff, dump,
+        dump_live, file_info, load, make_hints, make_signature_hints,
     };
     pub use indexes::silentpayments::Entry as SilentEntry;
 }

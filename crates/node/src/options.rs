@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::Host;
 pub use store::blockfiles::Limits;
+pub use store::signature_hints::SignatureHints;
 
 /// Time between the starts of two commits. A crash loses at most ten minutes of work; this is less because writing a
 /// commit also takes time.
@@ -63,6 +64,8 @@ pub struct Options {
     pub kernels: Kernels,
     /// `-assumevalid`: zero for none.
     pub assumevalid: BlockHash,
+    /// `--signature-hints`: makes the signatures of blocks whose scripts run faster to verify; not trusted.
+    pub signature_hints: Option<Arc<SignatureHints>>,
     /// `-minimumchainwork`.
     pub minimum_chain_work: Work,
     /// `-stopatheight`.
@@ -135,6 +138,7 @@ impl Options {
             datadir,
             blocksdir: None,
             assumevalid: params.default_assume_valid,
+            signature_hints: None,
             minimum_chain_work: params.minimum_chain_work,
             params,
             dbcache_bytes: DBCACHE_BYTES,

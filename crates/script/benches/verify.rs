@@ -76,7 +76,7 @@ fn repeats(bench: &Bench) {
                 let pair = Keypair::from_secret_bytes(secret).unwrap();
                 let signature = ecdsa::sign(Message::from_digest(sighash), &pair.secret_key()).serialize_compact();
                 let key = KeyBytes::new(&pair.public_key().serialize()).unwrap();
-                Check::Ecdsa { signature, key, sighash }
+                Check::Ecdsa { signature, key, sighash, odd: None }
             })
             .collect();
         for lanes in Lanes::available().into_iter().filter(|lanes| lanes.is_fast()) {

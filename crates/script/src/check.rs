@@ -53,6 +53,8 @@ pub enum Check {
         key: KeyBytes,
         /// The signed hash.
         sighash: [u8; 32],
+        /// Whether the y of R is odd, by a hint that may be wrong: a batch that uses it and fails tries without it.
+        odd: Option<bool>,
     },
     /// A Schnorr signature is valid. Source: BIP-0340.
     Schnorr {
@@ -80,7 +82,7 @@ impl Check {
     /// Decides it with libsecp256k1.
     pub fn holds(&self) -> bool {
         match self {
-            Check::Ecdsa { signature, key, sighash } => ecdsa_holds(signature, key, sighash),
+            Check::Ecdsa { signature, key, sighash, .. } => ecdsa_holds(signature, key, sighash),
             Check::Schnorr { signature, key, sighash } => schnorr_holds(signature, key, sighash),
             Check::Tweak { output, odd, internal, tweak } => tweak_holds(output, *odd, internal, tweak),
         }
@@ -88,6 +90,19 @@ impl Check {
 }
 
 impl Check {
+    /// The check that decides a commitment with this tweak.
+    pub(crate) fn of_commitment(commitment: &Commitment<'_>, tweak: [u8; 32]) -> Check {
+        let &Commitment { output, odd, internal, .. } = commitment;
+        Check::Tweak { output: *output, odd, internal: *internal, tweak }
+    }
+
+    /// Sets the hint of an ECDSA signature.
+    pub(crate) fn set_hint(&mut self, hint: Option<bool>) {
+        if let Check::Ecdsa { odd, .. } = self {
+            *odd = hint;
+        }
+    }
+
     /// Sets the hash that was computed later than the rest: the hash that a signature signs, or a tweak.
     pub(crate) fn set_hash(&mut self, hash: [u8; 32]) {
         match self {
@@ -150,7 +165,7 @@ pub trait Checker {
 
     /// Whether a taproot output commits to a leaf; a checker that defers it returns `true`.
     fn commits(&mut self, commitment: &Commitment<'_>) -> bool {
-        self.holds(commitment.check())
+        self.holds(Check::of_commitment(commitment, commitment.tweak()))
     }
 
     /// The long messages of the current input, if they are kept.
@@ -224,7 +239,7 @@ mod tests {
         let public = PublicKey::from_secret_key(&secret);
         let signature = ecdsa::sign(Message::from_digest([9; 32]), &secret).serialize_compact();
         let key = KeyBytes::new(&public.serialize()).unwrap();
-        (Check::Ecdsa { signature, key, sighash: [9; 32] }, public)
+        (Check::Ecdsa { signature, key, sighash: [9; 32], odd: None }, public)
     }
 
     #[test]
@@ -248,7 +263,7 @@ mod tests {
             ("zero", &[0; 33], false),
         ] {
             let key = KeyBytes::new(key).unwrap();
-            assert_eq!(Check::Ecdsa { signature, key, sighash }.holds(), want, "{name}");
+            assert_eq!(Check::Ecdsa { signature, key, sighash, odd: None }.holds(), want, "{name}");
         }
         assert!(KeyBytes::new(&[2; 32]).is_none() && KeyBytes::new(&[]).is_none());
     }
@@ -291,7 +306,7 @@ mod tests {
     fn batch_agrees_with_single_checks() {
         let (good, _) = ecdsa_check();
         let Check::Ecdsa { signature, key, .. } = good else { unreachable!() };
-        let bad = Check::Ecdsa { signature, key, sighash: [8; 32] };
+        let bad = Check::Ecdsa { signature, key, sighash: [8; 32], odd: None };
         assert_eq!(OneByOne.verify(&[good, bad, good]), [true, false, true]);
         assert!(OneByOne.verify(&[]).is_empty());
     }

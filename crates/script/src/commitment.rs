@@ -2,10 +2,9 @@
 //! tweaked by the root.
 //!
 //! Each hash of a path needs the one before, so that a single path cannot use a vector. [`Trees`] keeps the paths of many
-//! inputs and computes them level by level, in lanes; [`Commitment::check`] computes one, hash by hash.
+//! inputs and computes them level by level, in lanes; [`Commitment::tweak`] computes one, hash by hash.
 
-use crate::check::Check;
-use crate::sighash::{LATER, Sink, Writer, tagged};
+use crate::sighash::{Sink, Writer, tagged};
 use kernels::Kernels;
 use std::ops::Range;
 
@@ -25,16 +24,12 @@ pub struct Commitment<'c> {
 }
 
 impl Commitment<'_> {
-    /// The check that decides it, with all hashes of the path computed.
-    pub fn check(&self) -> Check {
+    /// The tweak of the internal key, by all hashes of the path.
+    pub fn tweak(&self) -> [u8; 32] {
         let mut writer = Writer::after(tagged::TWEAK.clone());
         writer.put(self.internal);
         writer.put(&root(self.leaf, self.path));
-        self.check_with(writer.finish().finalize())
-    }
-
-    fn check_with(&self, tweak: [u8; 32]) -> Check {
-        Check::Tweak { output: *self.output, odd: self.odd, internal: *self.internal, tweak }
+        writer.finish().finalize()
     }
 }
 
@@ -66,13 +61,12 @@ struct Tree {
 }
 
 impl Trees {
-    /// Keeps a path whose tweak is computed later, for the check at position `check`: the returned one. Positions grow.
-    pub(crate) fn put(&mut self, check: usize, commitment: &Commitment<'_>) -> Check {
+    /// Keeps a path whose tweak is computed later, for the check at position `check`. Positions grow.
+    pub(crate) fn put(&mut self, check: usize, commitment: &Commitment<'_>) {
         let start = self.nodes.len();
         self.nodes.extend_from_slice(commitment.path);
         let path = start..self.nodes.len();
         self.trees.push(Tree { check, internal: *commitment.internal, leaf: commitment.leaf, path });
-        commitment.check_with(LATER)
     }
 
     /// The checks from this position on were removed.
@@ -136,24 +130,17 @@ mod tests {
                 Commitment { output, odd: at % 2 == 1, internal, leaf: leaves[at], path: &paths[at] }
             };
             // Every second check belongs to something else; the last third is removed again, and put back.
-            let mut checks = vec![None; count * 2];
             let removed = count - count / 3;
-            (0..count).for_each(|at| checks[at * 2] = Some(trees.put(at * 2, &commitment(at))));
+            (0..count).for_each(|at| trees.put(at * 2, &commitment(at)));
             trees.removed(removed * 2);
             let nodes: usize = paths[..removed].iter().map(Vec::len).sum();
             assert_eq!((trees.trees.len(), trees.nodes.len()), (removed, nodes), "{count}, round {round}");
-            (removed..count).for_each(|at| checks[at * 2] = Some(trees.put(at * 2, &commitment(at))));
+            (removed..count).for_each(|at| trees.put(at * 2, &commitment(at)));
             let mut set = Vec::new();
-            trees.settle(Kernels::AUTO, |check, hash| {
-                let Some(Check::Tweak { tweak, .. }) = &mut checks[check] else { panic!("{check} has no tweak") };
-                *tweak = hash;
-                set.push(check);
-            });
+            trees.settle(Kernels::AUTO, |check, tweak| set.push((check, tweak)));
             set.sort_unstable();
-            assert_eq!(set, (0..count).map(|at| at * 2).collect::<Vec<_>>(), "each once");
-            for at in 0..count {
-                assert_eq!(checks[at * 2], Some(commitment(at).check()), "{at} of {count}, round {round}");
-            }
+            let want: Vec<(usize, [u8; 32])> = (0..count).map(|at| (at * 2, commitment(at).tweak())).collect();
+            assert!(set == want, "{count}, round {round}");
             assert_eq!(trees.bytes(), 0);
         }
     }

@@ -13,7 +13,8 @@ use crate::check::{Batch, Check, Checker, Immediate, Pairs};
 use crate::commitment::{Commitment, Trees};
 use crate::error::ScriptError;
 use crate::flags::Flags;
-use crate::sighash::{Ahead, Longs, Precomputed};
+use crate::lanes::Best;
+use crate::sighash::{Ahead, LATER, Longs, Precomputed};
 use crate::templates::{self, Later};
 use crate::verify::{Scratch, verify, verify_by_interpreter};
 use kernels::Kernels;
@@ -91,6 +92,11 @@ impl Recorded {
     /// Whether no check is left for the batch: the input is valid.
     pub fn is_settled(&self) -> bool {
         self.checks.is_empty() && !self.has_failed
+    }
+
+    /// The position of its check, if it has one that stands for itself.
+    fn only_check(&self) -> Option<usize> {
+        (self.checks.len() == 1 && self.groups.is_empty()).then_some(self.checks.start)
     }
 }
 
@@ -231,9 +237,13 @@ impl Checker for Deferred {
     }
 
     fn commits(&mut self, commitment: &Commitment<'_>) -> bool {
-        let place = self.checks.len();
-        let check = if self.keeps_trees { self.trees.put(place, commitment) } else { commitment.check() };
-        self.holds(check)
+        let tweak = if self.keeps_trees {
+            self.trees.put(self.checks.len(), commitment);
+            LATER
+        } else {
+            commitment.tweak()
+        };
+        self.holds(Check::of_commitment(commitment, tweak))
     }
 
     #[inline]
@@ -291,6 +301,18 @@ struct Waiting<'t> {
     recorded: Recorded,
 }
 
+/// Hints about inputs, by their position: whether the y of R is odd, of the only signature of an input. A wrong one costs
+/// time, and no verdict.
+pub type Hints<'h> = &'h dyn Fn(usize) -> Option<bool>;
+
+/// How inputs are run and decided.
+#[derive(Clone, Copy)]
+struct Way<'b> {
+    flags: Flags,
+    batch: &'b dyn Batch,
+    hints: Hints<'b>,
+}
+
 /// Verifies inputs in order, with their checks in batches. `deferred` is cleared first; its memory is reused.
 ///
 /// # Errors
@@ -303,47 +325,109 @@ pub fn verify_all<'t>(
     deferred: &mut Deferred,
     scratch: &mut Scratch,
 ) -> Result<(), (usize, ScriptError)> {
+    verify_all_with(inputs, flags, batch, &|_| None, deferred, scratch)
+}
+
+/// [`verify_all`] with hints.
+///
+/// # Errors
+///
+/// The same, whatever the hints are.
+pub fn verify_all_with<'t>(
+    inputs: impl IntoIterator<Item = (&'t Precomputed<'t>, usize)>,
+    flags: Flags,
+    batch: &dyn Batch,
+    hints: Hints<'_>,
+    deferred: &mut Deferred,
+    scratch: &mut Scratch,
+) -> Result<(), (usize, ScriptError)> {
+    let way = Way { flags, batch, hints };
+    in_batches(inputs, way, deferred, scratch, |waiting, deferred, scratch| settle(waiting, way, deferred, scratch))
+}
+
+/// The hints about inputs that are valid, as [`verify_all_with`] takes them: `false` for those that have none.
+/// `None` if this processor has no lanes for signatures.
+///
+/// # Errors
+///
+/// As [`verify_all`], but only for some of the invalid inputs: signatures are not all decided.
+pub fn make_hints<'t>(
+    inputs: impl IntoIterator<Item = (&'t Precomputed<'t>, usize)>,
+    flags: Flags,
+    best: &Best,
+    deferred: &mut Deferred,
+    scratch: &mut Scratch,
+) -> Result<Option<Vec<bool>>, (usize, ScriptError)> {
+    let way = Way { flags, batch: best, hints: &|_| None };
+    let mut hints = Some(Vec::new());
+    in_batches(inputs, way, deferred, scratch, |waiting, deferred, _| {
+        deferred.hash(best.kernels(), waiting);
+        let is_odd = best.have_odd(&deferred.checks);
+        let of_input = |waiting: &Waiting<'_>| {
+            waiting.recorded.only_check().is_some_and(|check| is_odd.as_ref().is_some_and(|is_odd| is_odd[check]))
+        };
+        match (&mut hints, &is_odd) {
+            (Some(hints), Some(_)) => hints.extend(waiting.iter().map(of_input)),
+            _ => hints = None,
+        }
+        Ok(())
+    })?;
+    Ok(hints)
+}
+
+/// Runs inputs in order, and calls `settle` for as many at a time as memory allows.
+fn in_batches<'t>(
+    inputs: impl IntoIterator<Item = (&'t Precomputed<'t>, usize)>,
+    way: Way<'_>,
+    deferred: &mut Deferred,
+    scratch: &mut Scratch,
+    settle: impl FnMut(&[Waiting<'t>], &mut Deferred, &mut Scratch) -> Result<(), (usize, ScriptError)>,
+) -> Result<(), (usize, ScriptError)> {
     deferred.clear();
-    deferred.longs.clear(batch.takes_hashes());
-    (deferred.keeps_longs, deferred.keeps_trees) = (true, batch.takes_hashes());
-    let verdict = verify_waiting(inputs, flags, batch, deferred, scratch);
+    deferred.longs.clear(way.batch.takes_hashes());
+    (deferred.keeps_longs, deferred.keeps_trees) = (true, way.batch.takes_hashes());
+    let verdict = run_waiting(inputs, way, deferred, scratch, settle);
     (deferred.keeps_longs, deferred.keeps_trees) = (false, false);
     verdict
 }
 
-fn verify_waiting<'t>(
+fn run_waiting<'t>(
     inputs: impl IntoIterator<Item = (&'t Precomputed<'t>, usize)>,
-    flags: Flags,
-    batch: &dyn Batch,
+    way: Way<'_>,
     deferred: &mut Deferred,
     scratch: &mut Scratch,
+    mut settle: impl FnMut(&[Waiting<'t>], &mut Deferred, &mut Scratch) -> Result<(), (usize, ScriptError)>,
 ) -> Result<(), (usize, ScriptError)> {
-    let run = if batch.takes_hashes() { Deferred::run_unhashed } else { Deferred::run };
+    let run = if way.batch.takes_hashes() { Deferred::run_unhashed } else { Deferred::run };
     let mut waiting = Vec::new();
     for (place, (tx, input)) in inputs.into_iter().enumerate() {
         deferred.longs.begin(waiting.len());
-        match run(deferred, tx, input, flags, scratch) {
-            Ok(recorded) => waiting.push(Waiting { place, tx, input, recorded }),
+        match run(deferred, tx, input, way.flags, scratch) {
+            Ok(recorded) => {
+                if let Some(check) = recorded.only_check() {
+                    deferred.checks[check].set_hint((way.hints)(place));
+                }
+                waiting.push(Waiting { place, tx, input, recorded });
+            }
             Err(why) => {
-                settle(&waiting, flags, batch, deferred, scratch)?; // An earlier input may still prove invalid.
+                settle(&waiting, deferred, scratch)?; // An earlier input may still prove invalid.
                 return Err((place, why));
             }
         }
         if deferred.is_full() {
-            settle(&waiting, flags, batch, deferred, scratch)?;
+            settle(&waiting, deferred, scratch)?;
             waiting.clear();
             deferred.truncate(0, 0);
-            deferred.longs.clear(batch.takes_hashes());
+            deferred.longs.clear(way.batch.takes_hashes());
         }
     }
-    settle(&waiting, flags, batch, deferred, scratch)
+    settle(&waiting, deferred, scratch)
 }
 
 /// Decides all waiting inputs, in order; inputs that the batch does not prove run again with immediate checks.
 fn settle(
     waiting: &[Waiting<'_>],
-    flags: Flags,
-    batch: &dyn Batch,
+    Way { flags, batch, .. }: Way<'_>,
     deferred: &mut Deferred,
     scratch: &mut Scratch,
 ) -> Result<(), (usize, ScriptError)> {

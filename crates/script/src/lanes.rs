@@ -49,6 +49,20 @@ impl Best {
             None => "libsecp256k1, one by one".to_owned(),
         }
     }
+
+    /// Whether the y of R is odd, of each ECDSA signature among `checks` that is valid: the hint about it. `None`
+    /// without lanes.
+    pub(crate) fn have_odd(&self, checks: &[Check]) -> Option<Vec<bool>> {
+        let lanes = self.lanes.as_ref()?;
+        let is_even = |check: &Check| ecdsa_with_parity(check, false);
+        let (claims, places): (Vec<Claim>, Vec<usize>) =
+            checks.iter().enumerate().filter_map(|(place, check)| Some((is_even(check)?, place))).unzip();
+        let mut odd = vec![false; checks.len()];
+        for (place, is_even) in places.into_iter().zip(lanes.lanes.prove(&claims)) {
+            odd[place] = !is_even;
+        }
+        Some(odd)
+    }
 }
 
 impl Batch for Best {
@@ -138,10 +152,16 @@ impl Lanes {
                 if by_sum && self.hold_together(claims) {
                     places.iter().for_each(|&place| rest.proven[place] = true);
                 } else {
-                    places.iter().zip(claims).for_each(|(&place, &claim)| rest.put(place, claim));
+                    let alone = |(&place, &claim): (&usize, &Claim)| (place, without_parity(claim));
+                    places.iter().zip(claims).map(alone).for_each(|(place, claim)| rest.put(place, claim));
                 }
             }
+            let mut places = places.iter().peekable();
             for (place, check) in checks.iter().enumerate() {
+                // Those of the list were tried above.
+                if places.next_if(|&&tried| tried == place).is_some() {
+                    continue;
+                }
                 if let Some(claim) = ecdsa(check) {
                     rest.put(place, claim);
                 }
@@ -237,17 +257,35 @@ impl Batch for Compared {
 
 /// The claim for an ECDSA check; `None` for keys in rare forms.
 fn ecdsa(check: &Check) -> Option<Claim> {
-    let Check::Ecdsa { signature, key, sighash } = check else { return None };
+    let Check::Ecdsa { signature, key, sighash, .. } = check else { return None };
     let (r, s) = halves(signature);
     let (x, y) = coordinates(key)?;
     Some(Claim::Ecdsa { x, y, r, s, message: *sighash })
 }
 
-/// The claims for the other checks, which are sums of points, and their positions.
+/// The claim for an ECDSA check with a parity; `None` for keys with a whole y.
+fn ecdsa_with_parity(check: &Check, odd: bool) -> Option<Claim> {
+    match ecdsa(check)? {
+        Claim::Ecdsa { x, y: y @ (Y::Even | Y::Odd), r, s, message } => {
+            Some(Claim::EcdsaWithParity { x, y, r, s, message, odd })
+        }
+        _ => None,
+    }
+}
+
+/// The claim without a hint, which may be wrong.
+fn without_parity(claim: Claim) -> Claim {
+    match claim {
+        Claim::EcdsaWithParity { x, y, r, s, message, .. } => Claim::Ecdsa { x, y, r, s, message },
+        other => other,
+    }
+}
+
+/// The claims for the checks that are sums of points (of ECDSA those with a hint), and their positions.
 fn sums(checks: &[Check], kernels: Kernels) -> (Vec<Claim>, Vec<usize>) {
     let mut challenges = challenges(checks, kernels).into_iter();
     let claim = |check: &Check| match check {
-        Check::Ecdsa { .. } => None,
+        Check::Ecdsa { odd, .. } => ecdsa_with_parity(check, (*odd)?),
         Check::Schnorr { signature, key, .. } => {
             let (r, s) = halves(signature);
             Some(Claim::Schnorr { x: *key, r, s, challenge: challenges.next()? })

@@ -27,6 +27,7 @@ pub mod prune;
 mod record;
 pub mod reindex;
 pub mod restore;
+pub mod signature_hints;
 pub mod survey;
 pub mod undo_places;
 pub mod undofiles;

@@ -1,6 +1,6 @@
 //! The options of `ffwd audit`.
 
-use super::{Common, HashType, Overwrite};
+use super::{Common, HashType, Overwrite, SignatureHintsFile};
 use ::audit::Keys;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -71,6 +71,8 @@ pub(crate) struct AuditPart {
     /// Plan of the chain (ffwd audit plan --out), which spares reading the block index [default: none]
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) signature_hints: SignatureHintsFile,
     #[command(flatten)]
     pub(crate) secret: Secret,
     #[command(flatten)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Hints {
-    /// Write which outputs of each block are unspent at the tip (BIP 456)
+    /// Write which outputs of each block are unspent at the tip (BIP 456), or a bit for each signature
     Make(HintsMake),
 }
 
@@ -15,6 +15,9 @@ pub(crate) struct HintsMake {
     /// File to write, which must not exist
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// Write hints for --signature-hints: for each input whether the y of the point R of its ECDSA signature is odd. Needs all blocks and their undo data
+    #[arg(long)]
+    pub(crate) signatures: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -392,6 +392,7 @@ pub(crate) static OWN: &[(&str, &str)] = &[
     ("maxdownloadtarget", "download of a day"),
     ("maxoutbound", "connections"),
     ("noincludeconf", "bitcoind's -noincludeconf"),
+    ("signature-hints", "speed of signatures"),
     ("snapshot", "where a sync begins"),
     ("snapshot-hash", "where a sync begins"),
     ("snapshot-list", "where a sync begins"),

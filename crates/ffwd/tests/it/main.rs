@@ -39,6 +39,7 @@ mod run;
 mod same_answers;
 mod serve;
 mod sets;
+mod signature_hints;
 mod silent_payments;
 mod situations;
 mod snapshots;

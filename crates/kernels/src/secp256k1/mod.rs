@@ -21,7 +21,7 @@
 //! - `repeats`: finds repeated keys. `combs`: claims about those, by tables of each key.
 //! - `kept`: memory reused from one call to the next.
 //!
-//! Schnorr signatures and tweaks can instead be proven by one sum for all of them ([`Lanes::prove_together`]):
+//! Schnorr signatures, tweaks, and ECDSA signatures whose R has a known parity can instead be proven by one sum for all of them ([`Lanes::prove_together`]):
 //!
 //! - `together`: from claims to multiples of points, with random coefficients. `buckets`: whether their sum is zero.
 //!   `pairs`: sums of two points, a list of them at a time.
@@ -99,6 +99,22 @@ pub enum Claim {
         s: [u8; 32],
         /// The signed hash; reduced modulo the order here.
         message: [u8; 32],
+    },
+    /// An ECDSA signature is valid, and the point R that it was made with has this parity: a stronger claim, which one
+    /// sum proves together with others. Never proven: as above.
+    EcdsaWithParity {
+        /// The key's x.
+        x: [u8; 32],
+        /// The key's y; with [`Y::Given`] the claim is never proven together.
+        y: Y,
+        /// The signature's first number.
+        r: [u8; 32],
+        /// The signature's second number.
+        s: [u8; 32],
+        /// The signed hash; reduced modulo the order here.
+        message: [u8; 32],
+        /// Whether R's y is odd.
+        odd: bool,
     },
     /// A Schnorr signature is valid; the challenge is already hashed. Source: BIP-0340.
     Schnorr {
@@ -265,7 +281,7 @@ impl Lanes {
     }
 
     /// Whether all of the claims are proven, at once. False means nothing for any single claim, not even that one of
-    /// them is false. ECDSA is never proven.
+    /// them is false. [`Claim::Ecdsa`] is never proven.
     ///
     /// A false claim is proven with a probability of 2^-128, if `secret` is random and unknown to the makers of the
     /// claims. It may be the same for many calls: it is hashed with the claims. With some hundred claims, a claim takes

@@ -122,7 +122,10 @@ impl Questions {
 
     fn single(&mut self, place: usize, claim: &Claim) -> Option<Begun> {
         match claim {
-            Claim::Ecdsa { x, y, r, s, message } => self.ecdsa(place, (x, y), (r, s), message),
+            Claim::Ecdsa { x, y, r, s, message } => self.ecdsa(place, (x, y), (r, s), message, Told::Nothing),
+            Claim::EcdsaWithParity { x, y, r, s, message, odd } => {
+                self.ecdsa(place, (x, y), (r, s), message, Told::Odd(*odd))
+            }
             Claim::Schnorr { x, r, s, challenge } => self.schnorr(place, x, r, s, challenge),
             Claim::Tweak { x, tweak, sum, odd } => self.tweaked(place, x, tweak, sum, *odd),
         }
@@ -132,19 +135,20 @@ impl Questions {
         self.statements.push(Statement { claim, point, sum_x, sum });
     }
 
-    /// `(z / s) G + (r / s) P` has x = r.
+    /// `(z / s) G + (r / s) P` has x = r, and y is as told.
     fn ecdsa(
         &mut self,
         claim: usize,
         (x, y): (&[u8; 32], &Y),
         (r, s): (&[u8; 32], &[u8; 32]),
         message: &[u8; 32],
+        sum: Told,
     ) -> Option<Begun> {
         let (r, s) = signature(r, s)?;
         let x = Field::from_bytes(x)?;
         let point = Told::new(y)?;
         let sum_x = Field::from_words(r.words())?;
-        self.state(claim, point, sum_x, Told::Nothing);
+        self.state(claim, point, sum_x, sum);
         Some((x, Fraction::new(words_of(message), r, s)))
     }
 
@@ -197,7 +201,7 @@ impl Questions {
 pub(super) fn key(claim: &Claim) -> Option<Key> {
     match claim {
         Claim::Ecdsa { x, y: y @ (Y::Even | Y::Odd), .. } => Some((Field::from_bytes(x)?, *y == Y::Odd)),
-        Claim::Ecdsa { .. } | Claim::Schnorr { .. } | Claim::Tweak { .. } => None,
+        _ => None,
     }
 }
 
@@ -215,7 +219,7 @@ fn are_of_one_signature(one: &Claim, other: &Claim) -> bool {
 }
 
 /// r and s of an ECDSA signature, neither zero, s low.
-fn signature(r: &[u8; 32], s: &[u8; 32]) -> Option<(Scalar, Scalar)> {
+pub(super) fn signature(r: &[u8; 32], s: &[u8; 32]) -> Option<(Scalar, Scalar)> {
     let number = |bytes| Scalar::from_bytes(bytes).filter(|number| !number.is_zero());
     let r = number(r)?;
     let s = number(s)?;

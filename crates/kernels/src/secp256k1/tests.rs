@@ -606,19 +606,23 @@ fn bytes<M: Modulus>(number: Residue<M>) -> [u8; 32] {
 }
 
 /// A true claim of each kind.
-fn claims(rng: &mut Rng) -> [Claim; 4] {
+fn claims(rng: &mut Rng) -> [Claim; 5] {
     claims_about(scalar(rng), rng)
 }
 
 /// The same with this message, challenge and tweak.
-fn claims_about(message: Scalar, rng: &mut Rng) -> [Claim; 4] {
+fn claims_about(message: Scalar, rng: &mut Rng) -> [Claim; 5] {
     let (secret, nonce) = (scalar(rng), scalar(rng));
     let (key, point) = (multiple(GENERATOR, secret).unwrap(), multiple(GENERATOR, nonce).unwrap());
     let r = Scalar::reduced(point.x.words());
     let mut s = nonce.inverse() * (message + r * secret);
+    // The opposite of s belongs to the opposite of R.
+    let odd = point.y.is_odd() != is_high(s);
     if is_high(s) {
         s = -s;
     }
+    let y = if key.y.is_odd() { Y::Odd } else { Y::Even };
+    let parity = Claim::EcdsaWithParity { x: bytes(key.x), y, r: bytes(r), s: bytes(s), message: bytes(message), odd };
     let ecdsa = |y| Claim::Ecdsa { x: bytes(key.x), y, r: bytes(r), s: bytes(s), message: bytes(message) };
     let even = |point: Affine, scalar: Scalar| if point.y.is_odd() { -scalar } else { scalar };
     let s = even(point, nonce) + message * even(key, secret);
@@ -627,14 +631,16 @@ fn claims_about(message: Scalar, rng: &mut Rng) -> [Claim; 4] {
     let sum = plus(multiple(GENERATOR, message), Some(lifted)).unwrap();
     let tweak = Claim::Tweak { x: bytes(key.x), tweak: bytes(message), sum: bytes(sum.x), odd: sum.y.is_odd() };
     // Of one signature, and not side by side: there they would be proven together.
-    [ecdsa(if key.y.is_odd() { Y::Odd } else { Y::Even }), schnorr, ecdsa(Y::Given(bytes(key.y))), tweak]
+    [ecdsa(y), schnorr, ecdsa(Y::Given(bytes(key.y))), tweak, parity]
 }
 
 /// The numbers of a claim.
 fn numbers(claim: &mut Claim) -> Vec<&mut [u8; 32]> {
     match claim {
         Claim::Ecdsa { x, y: Y::Given(y), r, s, message } => vec![x, y, r, s, message],
-        Claim::Ecdsa { x, r, s, message, .. } => vec![x, r, s, message],
+        Claim::Ecdsa { x, r, s, message, .. } | Claim::EcdsaWithParity { x, r, s, message, .. } => {
+            vec![x, r, s, message]
+        }
         Claim::Schnorr { x, r, s, challenge } => vec![x, r, s, challenge],
         Claim::Tweak { x, tweak, sum, .. } => vec![x, tweak, sum],
     }
@@ -707,7 +713,7 @@ fn parities_are_looked_at() {
                 match &mut opposite {
                     Claim::Ecdsa { .. } => continue, // Its y is of no matter.
                     Claim::Schnorr { s, challenge, .. } => [s, challenge].into_iter().for_each(negated),
-                    Claim::Tweak { odd, .. } => *odd = !*odd,
+                    Claim::Tweak { odd, .. } | Claim::EcdsaWithParity { odd, .. } => *odd = !*odd,
                 }
                 all.extend([claim, opposite]);
                 want.extend([true, false]);
@@ -726,17 +732,18 @@ fn messages_are_reduced() {
         for message in [0, 1, 2, 1 << 60] {
             let mut claims = claims_about(small(message), &mut rng);
             let reduced = message != 0;
-            assert_eq!(lanes.prove(&claims), [reduced; 4], "{message}");
+            assert_eq!(lanes.prove(&claims), [reduced; 5], "{message}");
             let mut above = Order::MODULUS;
             above[0] += message;
             let above = bytes(Residue::<Order>::constant(above));
             for claim in &mut claims {
                 let (Claim::Ecdsa { message, .. }
+                | Claim::EcdsaWithParity { message, .. }
                 | Claim::Schnorr { challenge: message, .. }
                 | Claim::Tweak { tweak: message, .. }) = claim;
                 *message = above;
             }
-            assert_eq!(lanes.prove(&claims), [reduced, reduced, reduced, false], "{message} and the order");
+            assert_eq!(lanes.prove(&claims), [reduced, reduced, reduced, false, reduced], "{message} and the order");
         }
     }
 }

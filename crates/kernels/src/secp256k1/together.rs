@@ -1,20 +1,20 @@
-//! Proves Schnorr signatures and tweaks all at once, by one sum with random coefficients.
+//! Proves Schnorr signatures, tweaks, and ECDSA signatures with a known parity, all at once, by one sum with random
+//! coefficients.
 //!
-//! Each claim says that a sum of points is zero: `s G - R - e P` of a signature, `t G + P - Q` of a tweak, where R, P
-//! and Q have a known x and a known parity of y. Each sum is multiplied by a separate coefficient, and all are added:
-//! if every claim is true the total is zero. If a claim is false the total is zero for at most one of 2^128
-//! coefficients of that claim, whatever the others are, because the group's order is prime. So the coefficients must be
-//! unknown to the makers of the claims: they are derived from a secret, hashed with the claims. Source: BIP-0340,
-//! "Batch Verification"; M. Bellare, J. A. Garay, T. Rabin, "Fast batch verification for modular exponentiation and
-//! digital signatures".
+//! Each claim says that a sum of points is zero: `s G - R - e P` of a Schnorr signature, `t G + P - Q` of a tweak,
+//! `(m / s) G + (r / s) P - R` of an ECDSA signature, where R, P and Q have a known x and a known parity of y. Each sum
+//! is multiplied by a separate coefficient, and all are added: if every claim is true the total is zero. If a claim is
+//! false the total is zero for at most one of 2^128 coefficients of that claim, whatever the others are, because the
+//! group's order is prime. So the coefficients must be unknown to the makers of the claims: they are derived from a
+//! secret, hashed with the claims. Source: BIP-0340, "Batch Verification"; M. Bellare, J. A. Garay, T. Rabin, "Fast
+//! batch verification for modular exponentiation and digital signatures".
 //!
 //! Points with the same x are equal or opposite: their multipliers are added first, so that repeated keys and nonces
 //! are not added to themselves in [`super::buckets`]. In all other exceptional cases, and if a claim is false, the
 //! result is "not proven" for all claims: the caller then tries them separately.
 //!
-//! Absent on purpose: ECDSA, whose R has an unknown parity.
+//! Absent on purpose: ECDSA signatures whose R has an unknown parity.
 
-use super::Claim;
 use super::buckets::{BITS, Multiple, Room, is_zero};
 use super::digits::short_bits;
 use super::field::Fe;
@@ -23,9 +23,11 @@ use super::ladder::BETA;
 use super::pairs::{Pairs, Term};
 use super::power::{self, roots};
 use super::products::{mul, mul_columns, square};
-use super::reference::{Field, GENERATOR, Scalar, words_of};
+use super::questions::signature;
+use super::reference::{Field, GENERATOR, Scalar, invert_all, words_of};
 use super::tables::entries;
 use super::vector::{LANES_MAX, Vector};
+use super::{Claim, Y};
 use crate::chacha20;
 use crate::sha256::Sha256;
 
@@ -58,12 +60,14 @@ pub(super) fn coefficients(claims: &[Claim], secret: &[u8; 32]) -> Vec<Coefficie
     hash.update(secret);
     for claim in claims {
         // The challenge is a hash of the claim's other numbers, and so is the tweak, except for the sum.
-        let parts = match claim {
-            Claim::Schnorr { s, challenge, .. } => [s, challenge],
-            Claim::Tweak { tweak, sum, .. } => [tweak, sum],
-            Claim::Ecdsa { r, s, .. } => [r, s],
+        let parts: &[&[u8; 32]] = match claim {
+            Claim::Schnorr { s, challenge, .. } => &[s, challenge],
+            Claim::Tweak { tweak, sum, .. } => &[tweak, sum],
+            Claim::Ecdsa { x, r, s, message, .. } | Claim::EcdsaWithParity { x, r, s, message, .. } => {
+                &[x, r, s, message]
+            }
         };
-        parts.into_iter().for_each(|part| hash.update(part));
+        parts.iter().for_each(|part| hash.update(&part[..]));
     }
     let key = hash.finalize();
     let mut coefficients = Vec::with_capacity(claims.len().next_multiple_of(4));
@@ -117,7 +121,7 @@ thread_local! {
 }
 
 /// Whether all claims are proven. The result false may have a reason other than a false claim, so it says nothing about
-/// any single claim. ECDSA is never proven.
+/// any single claim. [`Claim::Ecdsa`] is never proven.
 pub(super) fn all_hold<V: Vector>(like: V, claims: &[Claim], secret: &[u8; 32]) -> bool {
     let new = || Memory { room: Room::new(like), parts: Vec::new(), slots: Vec::new(), multiples: Vec::new() };
     with_kept(&MEMORY, new, |memory| all_hold_in(like, claims, secret, memory) == Some(true))
@@ -137,6 +141,17 @@ fn all_hold_in<V: Vector>(like: V, claims: &[Claim], secret: &[u8; 32], memory: 
         || lift(like, parts, full, &mut room.pairs, multiples),
     )?;
     Some(is_zero(room, multiples))
+}
+
+/// The inverses of s of the ECDSA signatures, in order. `None` if one has a number that no claim may have.
+fn inverses(claims: &[Claim]) -> Option<Vec<Scalar>> {
+    let s_of = |claim: &Claim| match claim {
+        Claim::EcdsaWithParity { r, s, .. } => Some(signature(r, s).map(|(_, s)| s)),
+        _ => None,
+    };
+    let mut numbers: Vec<Scalar> = claims.iter().filter_map(s_of).collect::<Option<_>>()?;
+    invert_all(&mut numbers);
+    Some(numbers)
 }
 
 /// No part has this index.
@@ -165,10 +180,23 @@ impl<'a> Merged<'a> {
     /// Adds all parts of the claims. `None` if a number is too large.
     fn fill(mut self, claims: &[Claim], coefficients: &[Coefficient]) -> Option<()> {
         let mut of_generator = Scalar::ZERO;
+        let mut inverses = inverses(claims)?.into_iter();
         for (claim, &coefficient) in claims.iter().zip(coefficients) {
             let scalar = coefficient.scalar();
             match claim {
                 Claim::Ecdsa { .. } => return None,
+                Claim::EcdsaWithParity { x, y, r, message, odd, .. } => {
+                    let scalar = scalar * inverses.next()?;
+                    let of_key = scalar * Scalar::from_bytes(r)?;
+                    let of_key = match y {
+                        Y::Even => of_key,
+                        Y::Odd => -of_key,
+                        Y::Given(_) => return None,
+                    };
+                    self.put(r, Multiplier::Short(coefficient, !odd))?;
+                    self.put(x, Multiplier::Full(of_key))?;
+                    of_generator = of_generator + scalar * Scalar::reduced(words_of(message));
+                }
                 Claim::Schnorr { x, r, s, challenge } => {
                     self.put(r, Multiplier::Short(coefficient, true))?;
                     self.put(x, Multiplier::Full(-(scalar * Scalar::reduced(words_of(challenge)))))?;

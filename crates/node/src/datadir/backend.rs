@@ -27,6 +27,7 @@ use primitives::{BlockHash, CoinKey};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use store::FilePos;
+use store::signature_hints::SignatureHints;
 use sys::memory::Buffer;
 use sys::spill::{Spill, SpillFiles};
 
@@ -69,6 +70,10 @@ impl Backend for DataDir<'_> {
 
     fn kernels(&self) -> Kernels {
         self.options.kernels
+    }
+
+    fn signature_hints(&self) -> Option<&SignatureHints> {
+        self.options.signature_hints.as_deref()
     }
 
     fn spill_files(&self) -> SpillFiles {

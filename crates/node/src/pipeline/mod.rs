@@ -55,6 +55,7 @@ use primitives::{BlockHash, CoinKey, MedianTime, Txid};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
+use store::signature_hints::SignatureHints;
 use sys::spill::SpillFiles;
 
 use flight::Flight;
@@ -122,6 +123,11 @@ pub trait Backend: Sync {
     /// Kernels for hashes and prefetches.
     fn kernels(&self) -> Kernels {
         Kernels::AUTO
+    }
+
+    /// Hints about the signatures of blocks.
+    fn signature_hints(&self) -> Option<&SignatureHints> {
+        None
     }
 
     /// Temporary files for the coins and scripts that a block spends, if they are too many for memory.

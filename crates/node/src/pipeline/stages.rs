@@ -19,6 +19,7 @@ use primitives::{Amount, Block, BlockHash, Height, MedianTime, Tables, Wtxid, un
 use script::{Batch, Flags};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
+use store::signature_hints::BlockBits;
 use store::undofiles::{UNDO_OVERHEAD_BYTES, undo_record_in_place};
 use sys::spill::{Spill, SpillFiles};
 
@@ -349,50 +350,88 @@ fn parts(block: &Block<'_>, first: usize, end: usize) -> Vec<Part> {
     parts
 }
 
-/// Runs the scripts of some inputs, numbered through the block, the coinbase's not counted; their signatures in one
-/// batch.
-///
-/// # Errors
-///
-/// The error of the first input that fails.
-pub(crate) fn scripts(
-    flags: Flags,
-    checked: &Checked,
-    block: &Block<'_>,
-    judged: &Judged,
-    inputs: Range<usize>,
-    scratch: &mut ScriptScratch,
-) -> Result<(), BlockError> {
-    let first = inputs.start;
-    let parts = parts(block, first, inputs.end);
-    // The transactions are consecutive: the coins that they spend are one list.
-    let count = |part: &Part| block.transaction(part.index).input_count();
-    let start = parts.first().map_or(first, |part| part.from);
-    let end = parts.last().map_or(first, |part| part.from + count(part));
-    let output =
-        |spent: &'_ Spent| script::SpentOutput { value: spent.value, script: spent.script_in(&judged.scripts) };
-    let spent: Vec<script::SpentOutput<'_>> = judged.spent[start..end].iter().map(output).collect();
-    let txs: Vec<script::Precomputed<'_>> = parts
-        .iter()
-        .map(|part| {
-            let spent = &spent[part.from - start..][..count(part)];
-            script::Precomputed::new(block.transaction(part.index), spent)
+/// The scripts of a block, whose inputs are numbered through the block, the coinbase's not counted.
+#[derive(Clone, Copy)]
+pub(crate) struct Scripts<'b> {
+    pub(crate) flags: Flags,
+    pub(crate) checked: &'b Checked,
+    pub(crate) block: &'b Block<'b>,
+    pub(crate) judged: &'b Judged,
+}
+
+impl Scripts<'_> {
+    /// Runs the scripts of some inputs; their signatures in one batch, with the hints of the block if there are some.
+    ///
+    /// # Errors
+    ///
+    /// The error of the first input that fails.
+    pub(crate) fn run(
+        self,
+        inputs: Range<usize>,
+        bits: Option<&BlockBits>,
+        scratch: &mut ScriptScratch,
+    ) -> Result<(), BlockError> {
+        let first = inputs.start;
+        let hint = |place: usize| bits?.bit(first + place);
+        self.with(inputs, scratch, |inputs, batch, ScriptScratch { deferred, interpreter }| {
+            script::verify_all_with(inputs, self.flags, batch, &hint, deferred, interpreter)
         })
-        .collect();
-    let batch = script::lanes::best(block.kernels());
-    if batch.takes_hashes() {
-        script::sighash::hash_shared(block.kernels(), &txs);
     }
-    let inputs = parts.iter().zip(&txs).flat_map(|(part, tx)| part.inputs.clone().map(move |input| (tx, input)));
-    let ScriptScratch { deferred, interpreter } = scratch;
-    deferred.suit(&batch);
-    let verdict = script::verify_all(inputs, flags, &batch, deferred, interpreter);
-    verdict.map_err(|(place, error)| {
-        let rule = Rule::BlockScriptVerifyFlagFailed { error };
-        let input = first + place;
-        let part = parts.iter().rev().find(|part| part.from <= input).expect("parts cover all inputs");
-        BlockError::in_input(rule, part.index, checked.txids[part.index], input - part.from)
-    })
+
+    /// The hints about the signatures of all inputs, which are valid; `None` if this processor has no lanes for them.
+    ///
+    /// # Errors
+    ///
+    /// The error of an input that fails.
+    pub(crate) fn hints(self, scratch: &mut ScriptScratch) -> Result<Option<Vec<bool>>, BlockError> {
+        let all = 0..self.judged.inputs();
+        self.with(all, scratch, |inputs, batch, ScriptScratch { deferred, interpreter }| {
+            script::make_hints(inputs, self.flags, batch, deferred, interpreter)
+        })
+    }
+
+    /// Calls `with` with some inputs, and says of a failing one where it is.
+    fn with<T>(
+        self,
+        inputs: Range<usize>,
+        scratch: &mut ScriptScratch,
+        with: impl FnOnce(
+            Vec<(&script::Precomputed<'_>, usize)>,
+            &script::lanes::Best,
+            &mut ScriptScratch,
+        ) -> Result<T, (usize, script::ScriptError)>,
+    ) -> Result<T, BlockError> {
+        let Scripts { checked, block, judged, .. } = self;
+        let first = inputs.start;
+        let parts = parts(block, first, inputs.end);
+        // The transactions are consecutive: the coins that they spend are one list.
+        let count = |part: &Part| block.transaction(part.index).input_count();
+        let start = parts.first().map_or(first, |part| part.from);
+        let end = parts.last().map_or(first, |part| part.from + count(part));
+        let output =
+            |spent: &'_ Spent| script::SpentOutput { value: spent.value, script: spent.script_in(&judged.scripts) };
+        let spent: Vec<script::SpentOutput<'_>> = judged.spent[start..end].iter().map(output).collect();
+        let txs: Vec<script::Precomputed<'_>> = parts
+            .iter()
+            .map(|part| {
+                let spent = &spent[part.from - start..][..count(part)];
+                script::Precomputed::new(block.transaction(part.index), spent)
+            })
+            .collect();
+        let batch = script::lanes::best(block.kernels());
+        if batch.takes_hashes() {
+            script::sighash::hash_shared(block.kernels(), &txs);
+        }
+        let inputs = parts.iter().zip(&txs).flat_map(|(part, tx)| part.inputs.clone().map(move |input| (tx, input)));
+        scratch.deferred.suit(&batch);
+        let done = with(inputs.collect(), &batch, scratch);
+        done.map_err(|(place, error)| {
+            let rule = Rule::BlockScriptVerifyFlagFailed { error };
+            let input = first + place;
+            let part = parts.iter().rev().find(|part| part.from <= input).expect("parts cover all inputs");
+            BlockError::in_input(rule, part.index, checked.txids[part.index], input - part.from)
+        })
+    }
 }
 
 /// Index of the transaction that has input number `input` of the block.

@@ -6,7 +6,7 @@ use super::{Connected, Pipeline};
 use crate::chain::block::{Bip30, Job, Judged, Prepared, Refusal};
 use crate::fault::Fault;
 use crate::pipeline::scratch;
-use crate::pipeline::stages::{self, CoinAnswers, Judging};
+use crate::pipeline::stages::{self, CoinAnswers, Judging, Scripts};
 use crate::pipeline::stats::Stage;
 use crate::threads::locks::{lock, read};
 use coins::{SHARD_GROUPS, ShardGroup};
@@ -14,6 +14,7 @@ use consensus::BlockError;
 use primitives::{CoinKey, MedianTime};
 use std::ops::Range;
 use std::sync::Arc;
+use store::signature_hints::SignatureHints;
 
 /// Minimum of inputs whose scripts one task checks, if there are workers for more tasks: a millisecond of signatures.
 const SCRIPTS_PER_TASK_MIN: usize = 256;
@@ -200,7 +201,8 @@ impl Pipeline<'_> {
 
     fn run_scripts(&self, seq: Seq, flight: &Flight, chunk: usize) {
         let inputs = inputs_of_task(flight.judged().inputs(), flight.script_tasks(), chunk);
-        let (result, now) = self.stats.timed_for(Stage::Scripts, flight.times(), || scripts_of(flight, inputs));
+        let hints = self.backend.signature_hints();
+        let (result, now) = self.stats.timed_for(Stage::Scripts, flight.times(), || scripts_of(flight, inputs, hints));
         let result = result.map(|inputs| self.stats.add_scripts(inputs));
         self.scheduler().scripts_done(seq, result, now);
     }
@@ -279,12 +281,17 @@ fn inputs_of_task(inputs: usize, tasks: usize, task: usize) -> Range<usize> {
 }
 
 /// Runs the scripts of some of a block's inputs, and returns their number.
-fn scripts_of(flight: &Flight, inputs: Range<usize>) -> Result<usize, BlockError> {
+fn scripts_of(flight: &Flight, inputs: Range<usize>, hints: Option<&SignatureHints>) -> Result<usize, BlockError> {
     let judged = flight.judged();
-    let flags = flight.context().scripts().expect("there are such tasks only where scripts run");
+    let context = flight.context();
+    let flags = context.scripts().expect("there are such tasks only where scripts run");
+    let bits = hints.and_then(|hints| hints.of_block(context.height, &context.hash, judged.inputs()));
     let count = inputs.len();
     let block = flight.block();
-    let run = |scratch: &mut _| stages::scripts(flags, flight.prepared(), &block, judged, inputs, scratch);
+    let run = |scratch: &mut _| {
+        let scripts = Scripts { flags, checked: &flight.prepared().checked, block: &block, judged };
+        scripts.run(inputs, bits.as_ref(), scratch)
+    };
     scratch::with_scripts(run).map(|()| count)
 }
 

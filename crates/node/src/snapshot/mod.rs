@@ -13,6 +13,7 @@ pub(crate) mod hints;
 pub(crate) mod load;
 mod look;
 mod make_hints;
+mod make_signature_hints;
 mod parts;
 mod rollback;
 mod runs;
@@ -24,6 +25,7 @@ pub use dump::{DumpOut, DumpReport, DumpTarget, dump, dump_live};
 pub use load::{LoadReport, check_snapshot, load};
 pub use look::{DiffReport, Difference, FileInfo, diff, file_info};
 pub use make_hints::{HintsReport, make_hints};
+pub use make_signature_hints::{SignatureHintsReport, make_signature_hints};
 pub use parts::{CoinParts, CoinsOf, coins_in_parts};
 pub use stream::{Got, SharedStream, SnapshotStream};
 

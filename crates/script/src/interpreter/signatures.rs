@@ -83,7 +83,7 @@ pub(crate) fn ecdsa_check(signature: &[u8], key: &[u8], sighash: impl FnOnce(u8)
         return None;
     }
     normalize_s(&mut signature);
-    Some(Check::Ecdsa { signature, key: KeyBytes::new(key)?, sighash: sighash(hash_type) })
+    Some(Check::Ecdsa { signature, key: KeyBytes::new(key)?, sighash: sighash(hash_type), odd: None })
 }
 
 /// Computes the hash that a signature before tapscript signs, for one input.

@@ -106,7 +106,7 @@ fn ecdsa_of(secret: Number, base: Option<Number>, key: Number, r: Number) -> Che
     let mut signature = ecdsa::Signature::from_compact(&joined(r.bytes(), s.bytes())).unwrap();
     signature.normalize_s();
     let key = KeyBytes::new(&secret.point().serialize()).unwrap();
-    Check::Ecdsa { signature: signature.serialize_compact(), key, sighash }
+    Check::Ecdsa { signature: signature.serialize_compact(), key, sighash, odd: None }
 }
 
 /// One that holds; none where the sum is infinity.
@@ -144,7 +144,7 @@ fn good(rng: &mut Rng) -> Check {
         _ => {
             let signature = ecdsa::sign(Message::from_digest(sighash), &secret.0).serialize_compact();
             // The signature of every other nonce has a high R: both parities of everything come by.
-            Check::Ecdsa { signature, key: written(&secret.point(), rng.u64() % 8 * 2), sighash }
+            Check::Ecdsa { signature, key: written(&secret.point(), rng.u64() % 8 * 2), sighash, odd: None }
         }
     }
 }
@@ -668,7 +668,7 @@ fn lanes_agree_on_sums_at_infinity_in(lanes: Lanes) {
         let s = Number::small(1 + at as u64);
         let sighash = r.times(secret).negated().bytes();
         let signature = joined(r.bytes(), s.bytes());
-        checks.push(Check::Ecdsa { signature, key: written(&secret.point(), at as u64 % 3), sighash });
+        checks.push(Check::Ecdsa { signature, key: written(&secret.point(), at as u64 % 3), sighash, odd: None });
         // t = -d, where P = d G has an even y.
         let (internal, parity) = secret.point().x_only_public_key();
         let tweak = if parity == Parity::Even { secret.negated() } else { secret }.bytes();
@@ -720,10 +720,10 @@ fn lanes_prove_neither_high_s_nor_wrapped_x_in(lanes: Lanes) {
     let mut checks = Vec::new();
     while checks.len() < 20 {
         let check = good(&mut rng);
-        if let Check::Ecdsa { signature, key, sighash } = check {
+        if let Check::Ecdsa { signature, key, sighash, .. } = check {
             let s = Number::new(signature[32..].try_into().unwrap()).negated().bytes();
             let signature = joined(*signature.first_chunk().unwrap(), s);
-            checks.push(Check::Ecdsa { signature, key, sighash });
+            checks.push(Check::Ecdsa { signature, key, sighash, odd: None });
         }
     }
     assert_eq!(compare(lanes, &checks), (0, 0), "high S");
@@ -742,7 +742,7 @@ fn lanes_prove_neither_high_s_nor_wrapped_x_in(lanes: Lanes) {
     let key = scaled(point, s).combine(&z.negated().point()).unwrap();
     let key = KeyBytes::new(&scaled(key, r.inverse()).serialize()).unwrap();
     let signature = joined(r.bytes(), s.bytes());
-    let check = Check::Ecdsa { signature, key, sighash: z.bytes() };
+    let check = Check::Ecdsa { signature, key, sighash: z.bytes(), odd: None };
     assert_eq!(compare(lanes, &[check; 5]), (5, 5), "x = r + n holds, and is not proven");
     assert_eq!(lanes::best(kernels::Kernels::AUTO).verify(&[check]), [true], "a few checks are asked one by one");
 }

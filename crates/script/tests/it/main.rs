@@ -7,6 +7,7 @@ mod assembler;
 mod bips;
 mod blocks;
 mod data;
+mod hints;
 mod lanes;
 mod long_messages;
 mod pieces;

@@ -52,7 +52,7 @@ fn keys_that_come_again_prove_what_is_true() {
                     want.push(is_good);
                 }
                 all.extend(claims(&mut rng));
-                want.extend([true; 4]);
+                want.extend([true; 5]);
             }
             let mut order: Vec<usize> = (0..all.len()).collect();
             order.sort_by_cached_key(|_| rng.u64());

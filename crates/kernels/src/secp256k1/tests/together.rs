@@ -263,9 +263,9 @@ fn sums_of_multiples_are_zero_or_not() {
     }
 }
 
-/// The Schnorr signature or the tweak of each time.
+/// The Schnorr signature, the tweak or the ECDSA signature with a parity of each time.
 fn linear(rng: &mut Rng) -> Claim {
-    claims(rng)[1 + 2 * rng.below(2)]
+    claims(rng)[[1, 3, 4][rng.below(3)]]
 }
 
 fn whether_all_hold<V: Vector>(like: V, claims: &[Claim], want: bool, name: &str) {
@@ -364,7 +364,7 @@ fn a_false_claim_is_never_lost() {
     for bad in 0..good.len() {
         let mut claims = good.clone();
         match &mut claims[bad] {
-            Claim::Tweak { odd, .. } if bad % 3 == 0 => *odd = !*odd,
+            Claim::Tweak { odd, .. } | Claim::EcdsaWithParity { odd, .. } if bad % 3 == 0 => *odd = !*odd,
             claim => {
                 let mut numbers = numbers(claim);
                 let which = rng.below(numbers.len());
@@ -490,6 +490,17 @@ fn numbers_out_of_range_prove_nothing() {
     each_kind!(never_all_hold(&claims, "a key off the curve"));
     let ecdsa = [&good[..], &claims_about(Scalar::ONE, &mut rng)[..1]].concat();
     each_kind!(never_all_hold(&ecdsa, "ECDSA"));
+    // The same signature with the opposite s and R is refused, and a y that the sum does not look at.
+    let whole = claims_about(Scalar::ONE, &mut rng);
+    let (Claim::Ecdsa { y: given, .. }, parity) = (whole[2], whole[4]) else { unreachable!("the third is ECDSA") };
+    each_kind!(whether_all_hold(&[&good[..], &[parity]].concat(), true, "ECDSA with a parity"));
+    let mut changed = [parity; 2];
+    if let [Claim::EcdsaWithParity { s, odd, .. }, Claim::EcdsaWithParity { y, .. }] = &mut changed {
+        (*s, *odd) = (bytes(-Scalar::from_bytes(s).unwrap()), !*odd);
+        *y = given;
+    }
+    each_kind!(never_all_hold(&[&good[..], &changed[..1]].concat(), "a high s"));
+    each_kind!(never_all_hold(&[&good[..], &changed[1..]].concat(), "a whole y"));
 }
 
 /// Keys and nonces that are multiples of each other, by small numbers and by lambda: whatever is left out, nothing that

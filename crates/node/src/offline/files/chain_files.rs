@@ -17,7 +17,9 @@ use kernels::Kernels;
 use primitives::undo::spent_coins;
 use primitives::{Block, BlockHash, CoinRef, Header, Height, MedianTime, Tables, Txid, Work};
 use std::path::Path;
+use std::sync::Arc;
 use store::blockfiles::BlockFiles;
+use store::signature_hints::SignatureHints;
 use store::undofiles::UndoFiles;
 use store::xor;
 use store::{FilePos, Host};
@@ -80,6 +82,7 @@ pub struct ChainFiles {
     below: Vec<ChainBlock>,
     files: BlockFiles,
     undo_files: UndoFiles,
+    pub(crate) hints: Option<Arc<SignatureHints>>,
 }
 
 impl ChainFiles {
@@ -126,7 +129,8 @@ impl ChainFiles {
         let key = xor::find_key(&*options.disk, layout.blocks_dir(), &network)?.key;
         let files = BlockFiles::new(options.host(), layout.blocks_dir(), &network, key);
         let undo_files = UndoFiles::new(options.host(), layout.blocks_dir(), &network, key);
-        Ok(ChainFiles { host: options.host(), params, first, places, rules, below, files, undo_files })
+        let hints = options.signature_hints.clone();
+        Ok(ChainFiles { host: options.host(), params, first, places, rules, below, files, undo_files, hints })
     }
 
     /// Hash functions for its blocks.

@@ -19,4 +19,5 @@ pub use chain_plan::fuzz_plan;
 pub use chain_source::block_bytes;
 pub use consensus::SpentCoin;
 pub use set_files::{SetCoins, SetFiles, SetSums};
+pub(crate) use undo_judge::hints;
 pub use undo_judge::{JudgedBlock, Wrong, judge, scripts};

@@ -6,6 +6,7 @@
 use crate::chain::block::{BlockContext, Checked, Judged, Refusal};
 use crate::fault::Fault;
 use crate::offline::files::chain_files::ChainFiles;
+use crate::pipeline::stages::Scripts;
 use crate::pipeline::{scratch, stages};
 use consensus::spend::Totals;
 use consensus::{BlockError, SpentCoin};
@@ -14,6 +15,7 @@ use primitives::{Amount, Block, CoinRef, Height, Txid};
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
+use store::signature_hints::BlockBits;
 use sys::spill::Spill;
 
 /// Why a block is not valid, or cannot be validated.
@@ -55,6 +57,7 @@ pub struct JudgedBlock {
     bytes: Vec<u8>,
     checked: Checked,
     judged: Judged,
+    bits: Option<BlockBits>,
 }
 
 impl JudgedBlock {
@@ -87,6 +90,10 @@ impl JudgedBlock {
         let spent = &self.judged.spent[input];
         let script = spent.script_in(&self.judged.scripts);
         SpentCoin { height: spent.height, coinbase: spent.coinbase, value: spent.value, script }
+    }
+
+    fn scripts<'b>(&'b self, block: &'b Block<'b>) -> Scripts<'b> {
+        Scripts { flags: self.context.flags, checked: &self.checked, block, judged: &self.judged }
     }
 
     /// Fees and signature operation cost.
@@ -124,7 +131,7 @@ pub fn judge(chain: &ChainFiles, height: Height) -> Result<JudgedBlock, Wrong> {
         let totals = Totals { fees: Amount(0), sigop_cost: 0 };
         let (change, records) = Default::default();
         let judged = Judged { spent: Vec::new(), scripts: Spill::new(), undo: None, change, totals, records };
-        return Ok(JudgedBlock { context, bytes, checked, judged });
+        return Ok(JudgedBlock { context, bytes, checked, judged, bits: None });
     }
     let undo = chain.read_undo(height)?;
     let Some(coins) = spent_coins(&undo, &block) else {
@@ -133,7 +140,8 @@ pub fn judge(chain: &ChainFiles, height: Height) -> Result<JudgedBlock, Wrong> {
     check_heights(height, &block, &checked.txids, &coins)?;
     let times = |height| chain.median_time_past(height);
     let judged = stages::judge_coins(params, &context, &checked, &block, &coins, times, &chain.host.spill)?;
-    Ok(JudgedBlock { context, bytes, checked, judged })
+    let bits = chain.hints.as_deref().and_then(|hints| hints.of_block(height, &context.hash, judged.inputs()));
+    Ok(JudgedBlock { context, bytes, checked, judged, bits })
 }
 
 /// Checks that coins are older than their spends: from a lower block, or from an earlier transaction of this block.
@@ -165,10 +173,16 @@ fn check_heights(height: Height, block: &Block<'_>, txids: &[Txid], coins: &[Coi
 ///
 /// The error of the first input that fails.
 pub fn scripts(judged: &JudgedBlock, inputs: Range<usize>) -> Result<(), Wrong> {
-    let block = judged.block();
-    let flags = judged.context.flags;
-    let done = scratch::with_scripts(|scratch| {
-        stages::scripts(flags, &judged.checked, &block, &judged.judged, inputs, scratch)
-    });
-    Ok(done?)
+    let bits = judged.bits.as_ref();
+    Ok(scratch::with_scripts(|scratch| judged.scripts(&judged.block()).run(inputs, bits, scratch))?)
+}
+
+/// The hints about the signatures of a valid block, see [`SignatureHints`](store::signature_hints::SignatureHints).
+/// `None` if this processor has no lanes for signatures.
+///
+/// # Errors
+///
+/// The error of an input that fails.
+pub(crate) fn hints(judged: &JudgedBlock) -> Result<Option<Vec<bool>>, Wrong> {
+    Ok(scratch::with_scripts(|scratch| judged.scripts(&judged.block()).hints(scratch))?)
 }

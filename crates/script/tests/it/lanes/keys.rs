@@ -13,15 +13,19 @@ fn by_nonce(nonce: Number, base: Option<Number>, key: Number) -> Vec<Check> {
     let step = key.times(nonce);
     let secrets = [step, step.negated()].map(|step| base.map_or(Some(step), |base| base.plus(step)));
     // One of the two in full.
-    let check =
-        |(form, secret): (u64, Number)| Check::Ecdsa { signature, key: written(&secret.point(), form * 2), sighash };
+    let check = |(form, secret): (u64, Number)| Check::Ecdsa {
+        signature,
+        key: written(&secret.point(), form * 2),
+        sighash,
+        odd: None,
+    };
     (0..).zip(secrets).filter_map(|(form, secret)| Some((form, secret?))).map(check).collect()
 }
 
 /// The same signature with another key.
 fn with_key(check: &Check, other: KeyBytes) -> Check {
     let &Check::Ecdsa { signature, sighash, .. } = check else { unreachable!("only such are made") };
-    Check::Ecdsa { signature, key: other, sighash }
+    Check::Ecdsa { signature, key: other, sighash, odd: None }
 }
 
 /// A signature's checks, between others that are of other keys, in any form and number.
