@@ -13,6 +13,7 @@ BITCOIND_EXE ffwd runs alone. Ends with 1 where ffwd's median share is below 0.9
 """
 import argparse
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -147,6 +148,31 @@ def core_sync(bitcoind, folder, port, tip, height, par):
         process.wait()
 
 
+@contextlib.contextmanager
+def serving(ffwd, folder):
+    """Serves the chain of a data directory; its port."""
+    port = free_port()
+    server = subprocess.Popen([ffwd, "sync", "--datadir", folder, "--chain", "regtest", "--connect", "0", "--listen", f"127.0.0.1:{port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(150):
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except OSError:
+                time.sleep(0.2)
+        yield port
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.wait()
+
+
+def ended(shares, least):
+    """Prints the shares of each program, and ends with 1 where ffwd's median is below `least`."""
+    for name, parts in shares.items():
+        print(f"{name}: median {statistics.median(parts):.3f}, least {min(parts):.3f}, most {max(parts):.3f}")
+    sys.exit(statistics.median(shares["ffwd"]) < least)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("ffwd")
@@ -159,18 +185,11 @@ def main():
     ffwd, rate = str(pathlib.Path(given.ffwd).resolve()), given.mbit * 1e6 / 8
     par = ["--par", str(given.par)] if given.par else []
     height, tip = chain(ffwd, given.chain)
-    port, shares = free_port(), collections.defaultdict(list)
-    server = subprocess.Popen([ffwd, "sync", "--datadir", given.chain, "--chain", "regtest", "--connect", "0", "--listen", f"127.0.0.1:{port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        for attempt in range(150):
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
-                time.sleep(0.2)
-        syncs = {"ffwd": lambda folder, at: ffwd_sync(ffwd, folder, at, tip, par)}
-        if bitcoind := os.environ.get("BITCOIND_EXE"):
-            syncs["Core"] = lambda folder, at: core_sync(bitcoind, folder, at, tip, height, par)
+    syncs = {"ffwd": lambda folder, at: ffwd_sync(ffwd, folder, at, tip, par)}
+    if bitcoind := os.environ.get("BITCOIND_EXE"):
+        syncs["Core"] = lambda folder, at: core_sync(bitcoind, folder, at, tip, height, par)
+    shares = collections.defaultdict(list)
+    with serving(ffwd, given.chain) as port:
         for turn in range(given.rounds):
             for name, sync in syncs.items():
                 line, folder = Line(port, given.round_trip_ms / 2000, rate), pathlib.Path(tempfile.mkdtemp(dir=given.chain.parent))
@@ -182,12 +201,7 @@ def main():
                 part, seconds, total = share(line.log, rate)
                 shares[name].append(part)
                 print(f"round {turn + 1}, {name}: {part:.3f} of the line from the tenth second on, {seconds:.1f} s, {total / 1e6:.0f} MB", flush=True)
-    finally:
-        server.send_signal(signal.SIGINT)
-        server.wait()
-    for name, parts in shares.items():
-        print(f"{name}: median {statistics.median(parts):.3f}, least {min(parts):.3f}, most {max(parts):.3f}")
-    sys.exit(statistics.median(shares["ffwd"]) < 0.95)
+    ended(shares, 0.95)
 
 
 if __name__ == "__main__":
