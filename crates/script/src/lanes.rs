@@ -127,7 +127,7 @@ impl Lanes {
         self.lanes.cpu() != kernels::cpu::Cpu::Plain
     }
 
-    /// Whether one sum proves all of the checks, none of which may be ECDSA.
+    /// Whether one sum proves all of the checks: an ECDSA signature among them needs a hint.
     #[doc(hidden)]
     pub fn hold_by_sum(self, checks: &[Check]) -> bool {
         let (claims, _) = sums(checks, self.kernels);

@@ -345,7 +345,7 @@ fn a_block_that_a_false_snapshot_refuses_is_judged_again() {
     let (done, said) = sync(&disk, &peer, Some(hash), options(&disk, false), |_| false);
     assert!(done.unwrap_err().contains("the snapshot is false"), "{said:#?}");
     place(&said, "bad-txns-inputs-missingorspent");
-    place(&said, "its past is validated first");
+    place(&said, "the snapshot's past is validated first");
     let plain = sync_options(&[peer], Until::Tip);
     jobs::sync(&options(&disk, false), &plain, &|_| ()).unwrap();
     world.is_whole(&disk, "judged again");
