@@ -247,7 +247,7 @@ mod tests {
             ("empty", 0, None, FaultKind::OtherForm),
             ("another magic", whole.len(), Some((0, 0)), FaultKind::OtherForm),
             ("another version", whole.len(), Some((4, 2)), FaultKind::OtherForm),
-            ("a cut header", 8, None, FaultKind::OtherForm),
+            ("a cut header", 8, None, FaultKind::Damaged),
             ("a cut entry", 24, None, FaultKind::Damaged),
             ("too high", whole.len(), Some((8, 1)), FaultKind::Damaged),
         ] {
