@@ -1,7 +1,7 @@
 //! The commitment of a taproot output to a script: a path of hashes from the leaf to the root of a tree, and the key
 //! tweaked by the root.
 //!
-//! Each hash of a path needs the one before, so that a single path cannot use a vector. [`Trees`] keeps the paths of many
+//! Each hash of a path needs the one before, so that a single path cannot use a vector. `Trees` keeps the paths of many
 //! inputs and computes them level by level, in lanes; [`Commitment::tweak`] computes one, hash by hash.
 
 use crate::sighash::{Sink, Writer, tagged};
