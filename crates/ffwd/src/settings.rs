@@ -322,7 +322,7 @@ pub(crate) fn signature_hints(given: &SignatureHintsFile) -> Result<Option<Arc<S
     Ok(Some(Arc::new(hints)))
 }
 
-/// How many blocks the hints of `--signature-hints` were used for, at the end of a job that had some.
+/// The line at the end of a job with `--signature-hints`: the number of blocks with hints, and what could not be read.
 pub(crate) fn hints_used(options: &Options) -> Option<String> {
     let hints = options.signature_hints.as_ref()?;
     let used = human::count(hints.blocks());

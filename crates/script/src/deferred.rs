@@ -358,21 +358,17 @@ pub fn make_hints<'t>(
     deferred: &mut Deferred,
     scratch: &mut Scratch,
 ) -> Result<Option<Vec<bool>>, (usize, ScriptError)> {
+    let Some(lanes) = best.lanes() else { return Ok(None) };
     let way = Way { flags, batch: best, hints: &|_| None };
-    let mut hints = Some(Vec::new());
+    let mut hints = Vec::new();
     in_batches(inputs, way, deferred, scratch, |waiting, deferred, _| {
         deferred.hash(best.kernels(), waiting);
-        let is_odd = best.have_odd(&deferred.checks);
-        let of_input = |waiting: &Waiting<'_>| {
-            waiting.recorded.only_check().is_some_and(|check| is_odd.as_ref().is_some_and(|is_odd| is_odd[check]))
-        };
-        match (&mut hints, &is_odd) {
-            (Some(hints), Some(_)) => hints.extend(waiting.iter().map(of_input)),
-            _ => hints = None,
-        }
+        let is_odd = lanes.have_odd(&deferred.checks);
+        let of_input = |waiting: &Waiting<'_>| waiting.recorded.only_check().is_some_and(|check| is_odd[check]);
+        hints.extend(waiting.iter().map(of_input));
         Ok(())
     })?;
-    Ok(hints)
+    Ok(Some(hints))
 }
 
 /// Runs inputs in order, and calls `settle` for as many at a time as memory allows.

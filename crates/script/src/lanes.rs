@@ -50,18 +50,9 @@ impl Best {
         }
     }
 
-    /// Whether the y of R is odd, of each ECDSA signature among `checks` that is valid: the hint about it. `None`
-    /// without lanes.
-    pub(crate) fn have_odd(&self, checks: &[Check]) -> Option<Vec<bool>> {
-        let lanes = self.lanes.as_ref()?;
-        let is_even = |check: &Check| ecdsa_with_parity(check, false);
-        let (claims, places): (Vec<Claim>, Vec<usize>) =
-            checks.iter().enumerate().filter_map(|(place, check)| Some((is_even(check)?, place))).unzip();
-        let mut odd = vec![false; checks.len()];
-        for (place, is_even) in places.into_iter().zip(lanes.lanes.prove(&claims)) {
-            odd[place] = !is_even;
-        }
-        Some(odd)
+    /// The lanes, if some are faster than libsecp256k1.
+    pub(crate) fn lanes(&self) -> Option<Lanes> {
+        self.lanes
     }
 }
 
@@ -125,6 +116,18 @@ impl Lanes {
     #[doc(hidden)]
     pub fn is_fast(self) -> bool {
         self.lanes.cpu() != kernels::cpu::Cpu::Plain
+    }
+
+    /// For each check, whether the y of R is odd if it is a valid ECDSA signature: the hint about it.
+    pub(crate) fn have_odd(self, checks: &[Check]) -> Vec<bool> {
+        let is_even = |check: &Check| ecdsa_with_parity(check, false);
+        let (claims, places): (Vec<Claim>, Vec<usize>) =
+            checks.iter().enumerate().filter_map(|(place, check)| Some((is_even(check)?, place))).unzip();
+        let mut odd = vec![false; checks.len()];
+        for (place, is_even) in places.into_iter().zip(self.lanes.prove(&claims)) {
+            odd[place] = !is_even;
+        }
+        odd
     }
 
     /// Whether one sum proves all of the checks: an ECDSA signature among them needs a hint.

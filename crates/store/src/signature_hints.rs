@@ -99,7 +99,7 @@ impl SignatureHints {
         self.unread.get().map(String::as_str)
     }
 
-    /// The bits of a block with so many inputs, without the coinbase's. `None` if the file has none or those of another
+    /// The bits of a block with this number of inputs, without the coinbase's. `None` if the file has none or those of another
     /// block, or cannot be read: no block needs them.
     pub fn of_block(&self, height: Height, hash: &BlockHash, inputs: usize) -> Option<BlockBits> {
         let read = self.read(height, hash, inputs).unwrap_or_else(|why| {

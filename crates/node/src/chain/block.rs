@@ -14,6 +14,7 @@ use script::Flags;
 use std::ops::Deref;
 use std::sync::Arc;
 use store::blockfiles::BlockBytes;
+use store::signature_hints::BlockBits;
 use sys::spill::Spill;
 
 /// A header with its context in the chain.
@@ -195,6 +196,8 @@ pub struct Judged {
     pub totals: consensus::spend::Totals,
     /// Its records for the optional indexes, until they are taken.
     pub(crate) records: std::sync::Mutex<Option<indexes::BlockRecords>>,
+    /// Hints about its signatures, if there are some and its scripts run.
+    pub(crate) bits: Option<BlockBits>,
 }
 
 impl Judged {

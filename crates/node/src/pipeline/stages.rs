@@ -19,7 +19,7 @@ use primitives::{Amount, Block, BlockHash, Height, MedianTime, Tables, Wtxid, un
 use script::{Batch, Flags};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use store::signature_hints::BlockBits;
+use store::signature_hints::SignatureHints;
 use store::undofiles::{UNDO_OVERHEAD_BYTES, undo_record_in_place};
 use sys::spill::{Spill, SpillFiles};
 
@@ -150,6 +150,8 @@ pub(crate) struct Judging<'a> {
     pub(crate) indexes: Option<&'a Wanted>,
     /// Temporary files for data that is too large for memory.
     pub(crate) spill: &'a SpillFiles,
+    /// Hints about signatures, if a file has some.
+    pub(crate) hints: Option<&'a SignatureHints>,
 }
 
 /// Gathers the coins that a block spends and checks every rule that needs them, except scripts.
@@ -188,7 +190,9 @@ pub(crate) fn judge(
     }
     let change = made(context, prepared, block).minus(taken);
     let records = judging.indexes.map(|wanted| records(params, context, prepared, block, &coins, wanted, spill));
-    Ok(Judged { spent, scripts, undo, change, totals, records: Mutex::new(records) })
+    let hints = judging.hints.filter(|_| runs);
+    let bits = hints.and_then(|hints| hints.of_block(context.height, &context.hash, spent.len()));
+    Ok(Judged { spent, scripts, undo, change, totals, records: Mutex::new(records), bits })
 }
 
 /// Totals of the coins that a block adds to the set. Coins of a coinbase that repeats an earlier one replace the equal
@@ -218,7 +222,7 @@ pub(crate) fn judge_coins(
     let spent: Vec<Spent> = coins.iter().map(|coin| gather_coin(coin, true, &mut scripts)).collect();
     let totals = spend(params, context, checked, block, &spent, &scripts, time_at)?;
     let change = coins::Totals::default();
-    Ok(Judged { spent, scripts, undo: None, change, totals, records: Default::default() })
+    Ok(Judged { spent, scripts, undo: None, change, totals, records: Default::default(), bits: None })
 }
 
 /// Every rule that needs the coins, except scripts.
@@ -365,14 +369,9 @@ impl Scripts<'_> {
     /// # Errors
     ///
     /// The error of the first input that fails.
-    pub(crate) fn run(
-        self,
-        inputs: Range<usize>,
-        bits: Option<&BlockBits>,
-        scratch: &mut ScriptScratch,
-    ) -> Result<(), BlockError> {
+    pub(crate) fn run(self, inputs: Range<usize>, scratch: &mut ScriptScratch) -> Result<(), BlockError> {
         let first = inputs.start;
-        let hint = |place: usize| bits?.bit(first + place);
+        let hint = |place: usize| self.judged.bits.as_ref()?.bit(first + place);
         self.with(inputs, scratch, |inputs, batch, ScriptScratch { deferred, interpreter }| {
             script::verify_all_with(inputs, self.flags, batch, &hint, deferred, interpreter)
         })

@@ -14,7 +14,6 @@ use consensus::BlockError;
 use primitives::{CoinKey, MedianTime};
 use std::ops::Range;
 use std::sync::Arc;
-use store::signature_hints::SignatureHints;
 
 /// Minimum of inputs whose scripts one task checks, if there are workers for more tasks: a millisecond of signatures.
 const SCRIPTS_PER_TASK_MIN: usize = 256;
@@ -195,14 +194,14 @@ impl Pipeline<'_> {
         let answers = CoinAnswers { spends: std::array::from_fn(|group| &*answers[group]), exists };
         let Job { context, undo, .. } = flight.job();
         let indexes = self.backend.wanted_records();
-        let judging = Judging { times, undo: *undo, indexes, spill: &self.spill };
+        let judging =
+            Judging { times, undo: *undo, indexes, spill: &self.spill, hints: self.backend.signature_hints() };
         stages::judge(self.params, context, flight.prepared(), &flight.block(), &answers, judging)
     }
 
     fn run_scripts(&self, seq: Seq, flight: &Flight, chunk: usize) {
         let inputs = inputs_of_task(flight.judged().inputs(), flight.script_tasks(), chunk);
-        let hints = self.backend.signature_hints();
-        let (result, now) = self.stats.timed_for(Stage::Scripts, flight.times(), || scripts_of(flight, inputs, hints));
+        let (result, now) = self.stats.timed_for(Stage::Scripts, flight.times(), || scripts_of(flight, inputs));
         let result = result.map(|inputs| self.stats.add_scripts(inputs));
         self.scheduler().scripts_done(seq, result, now);
     }
@@ -281,16 +280,14 @@ fn inputs_of_task(inputs: usize, tasks: usize, task: usize) -> Range<usize> {
 }
 
 /// Runs the scripts of some of a block's inputs, and returns their number.
-fn scripts_of(flight: &Flight, inputs: Range<usize>, hints: Option<&SignatureHints>) -> Result<usize, BlockError> {
+fn scripts_of(flight: &Flight, inputs: Range<usize>) -> Result<usize, BlockError> {
     let judged = flight.judged();
-    let context = flight.context();
-    let flags = context.scripts().expect("there are such tasks only where scripts run");
-    let bits = hints.and_then(|hints| hints.of_block(context.height, &context.hash, judged.inputs()));
+    let flags = flight.context().scripts().expect("there are such tasks only where scripts run");
     let count = inputs.len();
     let block = flight.block();
     let run = |scratch: &mut _| {
         let scripts = Scripts { flags, checked: &flight.prepared().checked, block: &block, judged };
-        scripts.run(inputs, bits.as_ref(), scratch)
+        scripts.run(inputs, scratch)
     };
     scratch::with_scripts(run).map(|()| count)
 }

@@ -31,7 +31,8 @@ type Verdict = Result<(), (usize, ScriptError)>;
 
 /// Calls `with` with all inputs of a transaction.
 fn with_inputs<T>(spending: &Spending, with: impl FnOnce(Vec<(&Precomputed<'_>, usize)>) -> T) -> T {
-    let (coins, mut tables) = (spending.spent(), Tables::new());
+    let coins = spending.spent();
+    let mut tables = Tables::new();
     let tx = Precomputed::new(tables.parse_transaction(&spending.bytes).unwrap(), &coins);
     with((0..coins.len()).map(|input| (&tx, input)).collect())
 }

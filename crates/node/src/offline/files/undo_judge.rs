@@ -15,7 +15,6 @@ use primitives::{Amount, Block, CoinRef, Height, Txid};
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
-use store::signature_hints::BlockBits;
 use sys::spill::Spill;
 
 /// Why a block is not valid, or cannot be validated.
@@ -57,7 +56,6 @@ pub struct JudgedBlock {
     bytes: Vec<u8>,
     checked: Checked,
     judged: Judged,
-    bits: Option<BlockBits>,
 }
 
 impl JudgedBlock {
@@ -130,8 +128,9 @@ pub fn judge(chain: &ChainFiles, height: Height) -> Result<JudgedBlock, Wrong> {
         }
         let totals = Totals { fees: Amount(0), sigop_cost: 0 };
         let (change, records) = Default::default();
-        let judged = Judged { spent: Vec::new(), scripts: Spill::new(), undo: None, change, totals, records };
-        return Ok(JudgedBlock { context, bytes, checked, judged, bits: None });
+        let judged =
+            Judged { spent: Vec::new(), scripts: Spill::new(), undo: None, change, totals, records, bits: None };
+        return Ok(JudgedBlock { context, bytes, checked, judged });
     }
     let undo = chain.read_undo(height)?;
     let Some(coins) = spent_coins(&undo, &block) else {
@@ -139,9 +138,9 @@ pub fn judge(chain: &ChainFiles, height: Height) -> Result<JudgedBlock, Wrong> {
     };
     check_heights(height, &block, &checked.txids, &coins)?;
     let times = |height| chain.median_time_past(height);
-    let judged = stages::judge_coins(params, &context, &checked, &block, &coins, times, &chain.host.spill)?;
-    let bits = chain.hints.as_deref().and_then(|hints| hints.of_block(height, &context.hash, judged.inputs()));
-    Ok(JudgedBlock { context, bytes, checked, judged, bits })
+    let mut judged = stages::judge_coins(params, &context, &checked, &block, &coins, times, &chain.host.spill)?;
+    judged.bits = chain.hints.as_deref().and_then(|hints| hints.of_block(height, &context.hash, judged.inputs()));
+    Ok(JudgedBlock { context, bytes, checked, judged })
 }
 
 /// Checks that coins are older than their spends: from a lower block, or from an earlier transaction of this block.
@@ -173,8 +172,7 @@ fn check_heights(height: Height, block: &Block<'_>, txids: &[Txid], coins: &[Coi
 ///
 /// The error of the first input that fails.
 pub fn scripts(judged: &JudgedBlock, inputs: Range<usize>) -> Result<(), Wrong> {
-    let bits = judged.bits.as_ref();
-    Ok(scratch::with_scripts(|scratch| judged.scripts(&judged.block()).run(inputs, bits, scratch))?)
+    Ok(scratch::with_scripts(|scratch| judged.scripts(&judged.block()).run(inputs, scratch))?)
 }
 
 /// The hints about the signatures of a valid block, see [`SignatureHints`](store::signature_hints::SignatureHints).
