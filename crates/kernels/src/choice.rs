@@ -126,7 +126,8 @@ impl Kernels {
         self.sha256().many(Times::Once, messages, out);
     }
 
-    /// Double SHA-256 of messages that begin with the blocks of `starts` and continue with `messages`.
+    /// Double SHA-256 of messages that begin with the blocks of `starts` and continue with `messages`. Those with the same
+    /// second pieces take less time, see [`sha256::sha256d_after_with`].
     ///
     /// # Panics
     ///
@@ -196,6 +197,12 @@ impl Kernels {
             return false;
         }
         true
+    }
+
+    /// Number of messages of SHA-256 at a time.
+    #[must_use]
+    pub fn hash_lanes(self) -> usize {
+        self.sha256().width()
     }
 
     /// XORs `data` with `key`, starting at key byte `offset % 8`: `data[i] ^= key[(offset + i) % 8]`.

@@ -135,10 +135,10 @@ impl Deferred {
     }
 
     /// Whether the waiting work has reached the limits of memory or time.
-    fn is_full(&self) -> bool {
+    fn is_full(&self, hashed_bytes_max: usize) -> bool {
         self.checks.len() >= CHECKS_MAX
             || self.ahead.bytes() + self.longs.bytes() + self.trees.bytes() >= MESSAGE_BYTES_MAX
-            || self.longs.waiting_bytes() >= HASHED_BYTES_MAX
+            || self.longs.waiting_bytes() >= hashed_bytes_max
     }
 
     fn truncate(&mut self, checks: usize, groups: usize) {
@@ -290,8 +290,10 @@ impl Checker for Again<'_> {
 const CHECKS_MAX: usize = 16384;
 /// The same limit for the bytes of messages that wait to be hashed.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
-/// The same limit for the bytes that are hashed for long messages, which share most of them: some 30 ms.
-const HASHED_BYTES_MAX: usize = 64 << 20;
+/// The same limit for the bytes that are hashed for long messages, for each message at a time: 30 ms without lanes, 300 ms
+/// with 32. Messages share most of these bytes, and lanes hash shared ones in half the time, if enough messages have them
+/// at the same of the 64 places in a block.
+const HASHED_BYTES_MAX_PER_LANE: usize = 64 << 20;
 
 /// An input that waits for the batch.
 struct Waiting<'t> {
@@ -395,6 +397,7 @@ fn run_waiting<'t>(
     mut settle: impl FnMut(&[Waiting<'t>], &mut Deferred, &mut Scratch) -> Result<(), (usize, ScriptError)>,
 ) -> Result<(), (usize, ScriptError)> {
     let run = if way.batch.takes_hashes() { Deferred::run_unhashed } else { Deferred::run };
+    let hashed_bytes_max = HASHED_BYTES_MAX_PER_LANE * way.batch.kernels().hash_lanes();
     let mut waiting = Vec::new();
     for (place, (tx, input)) in inputs.into_iter().enumerate() {
         deferred.longs.begin(waiting.len());
@@ -410,7 +413,7 @@ fn run_waiting<'t>(
                 return Err((place, why));
             }
         }
-        if deferred.is_full() {
+        if deferred.is_full(hashed_bytes_max) {
             settle(&waiting, deferred, scratch)?;
             waiting.clear();
             deferred.truncate(0, 0);

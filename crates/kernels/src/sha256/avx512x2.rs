@@ -10,7 +10,7 @@ use super::avx512::{self as one, copy};
 use super::engine::{Blocks, Engine, blocks_of};
 use super::reference::{K, PADDING_64_ROUNDS, START, Words};
 use super::stage::Stage;
-use super::vector::{LaneWords, lanes_engine, round, sixteen_rounds};
+use super::vector::{LaneTable, LaneWords, lanes_engine, round, sixteen_rounds};
 
 /// The engine; only [`Avx512x2::detect_features`] makes one.
 #[derive(Clone, Copy)]

@@ -34,6 +34,12 @@ pub(super) trait Engine<const N: usize>: Copy {
     /// If a lane has fewer blocks.
     fn compress(self, state: &mut Self::State, lanes: &[&[u8]; N], count: usize);
 
+    /// Hashes the same blocks into the state of every lane. An engine of many lanes computes their schedules once, not in
+    /// each lane.
+    fn compress_same(self, state: &mut Self::State, blocks: &[[u8; 64]]) {
+        self.compress(state, &[blocks.as_flattened(); N], blocks.len());
+    }
+
     /// Hashes into each state the block of padding that follows 64 bytes.
     fn pad_64(self, state: &mut Self::State);
 
@@ -136,7 +142,7 @@ pub(super) fn drive<E: Engine<N>, const N: usize>(
 const SHORT_BLOCKS_MAX: usize = STAGE_BYTES / 64;
 
 /// Only engines with at least this number of lanes let lanes wait; in the others an idle lane costs more.
-const WIDE: usize = 8;
+pub(super) const WIDE: usize = 8;
 
 /// A message in progress.
 #[derive(Clone, Copy)]
@@ -334,6 +340,19 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         };
         let busy = self.lanes.iter().enumerate().filter(|(_, lane)| lane.total > 0);
         busy.map(job).collect()
+    }
+}
+
+/// Hashes the same next blocks of at most `N` messages.
+pub(super) fn share<E: Engine<N>, const N: usize>(engine: E, jobs: &mut [Job], blocks: &[[u8; 64]]) {
+    let mut state = E::start();
+    for (lane, job) in jobs.iter().enumerate() {
+        E::set(&mut state, lane, job.state);
+    }
+    engine.compress_same(&mut state, blocks);
+    for (lane, job) in jobs.iter_mut().enumerate() {
+        job.state = E::get(&state, lane);
+        job.blocks.done += blocks.len();
     }
 }
 

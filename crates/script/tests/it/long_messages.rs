@@ -95,7 +95,13 @@ fn script(rng: &mut Rng, keys: &[Keypair], is_honest: bool) -> (Vec<u8>, Vec<Ste
 /// A transaction whose inputs spend such scripts, with large outputs, and its coins' scripts.
 fn transaction(rng: &mut Rng, keys: &[Keypair], is_honest: bool) -> (Vec<u8>, Vec<Vec<u8>>) {
     let count = [1, 2, 5, 13, 40][rng.below(5)];
-    let scripts: Vec<_> = (0..count).map(|_| script(rng, keys, is_honest)).collect();
+    // Messages of inputs with the same script have the same ends, at the same places in blocks of SHA-256.
+    let shared = (rng.below(3) == 0).then(|| rng.u64());
+    let own = |_| match shared {
+        Some(seed) => script(&mut Rng::new(seed), keys, is_honest),
+        None => script(rng, keys, is_honest),
+    };
+    let scripts: Vec<_> = (0..count).map(own).collect();
     let outputs: Vec<Vec<u8>> = (0..1 + rng.below(30)).map(|_| vec![0x6a; rng.below(3000)]).collect();
     let sequences: Vec<u32> = (0..count).map(|_| rng.u64() as u32).collect();
     let build = |script_sigs: &[Vec<u8>]| {
