@@ -160,6 +160,7 @@ impl SyncDriver {
             Input::Headers => actions.push(Action::Wake),
             Input::Network(progress) => self.on_network(*progress, view, &mut actions),
             Input::Judged { hash, verdict, bytes } => self.on_judged(hash, verdict, bytes, view, &mut actions),
+            Input::KnownInvalid { hash, why } => self.on_known_invalid(hash, why, view, &mut actions),
             Input::Refused { node, hash, why } => self.on_refused(node, hash, why, view, &mut actions),
             Input::Lost => self.begin_anew(view, &mut actions),
             Input::PastHashed => {
@@ -226,6 +227,13 @@ impl SyncDriver {
             self.judged.extend(view.index.headers().find(&hash));
         }
         actions.push(Action::Verdict(hash, verdict));
+    }
+
+    fn on_known_invalid(&mut self, hash: BlockHash, why: String, view: View<'_>, actions: &mut Vec<Action>) {
+        self.judged.extend(view.index.headers().find(&hash));
+        // As in `on_refused`; with the snapshot, the block is requested again if the snapshot proves invalid.
+        let is_fault = self.settings.snapshot.is_none();
+        actions.push(Action::Verdict(hash, if is_fault { BlockVerdict::Invalid(why) } else { BlockVerdict::Stored }));
     }
 
     fn on_refused(&mut self, node: NodeId, hash: BlockHash, why: String, view: View<'_>, actions: &mut Vec<Action>) {

@@ -167,7 +167,7 @@ fn refuse(session: &Session<'_, '_>, by: Bringer<'_>, height: Height, hash: Bloc
             reporter.refused_body(peer, height, hash, &this_body(&why));
             BlockVerdict::Unreadable(why)
         }
-        NotStored::Known(error) => BlockVerdict::Invalid(error.to_string()),
+        NotStored::Known(error) => return session.tell(Input::KnownInvalid { hash, why: error.to_string() }),
         NotStored::Invalid(error) => {
             if let Some(hinted) = &session.hinted {
                 hinted.set_wrong(format!("block {hash} at height {height} is invalid: {error}"));

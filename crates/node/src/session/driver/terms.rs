@@ -73,6 +73,13 @@ pub(crate) enum Input {
         /// Its size.
         bytes: Option<u64>,
     },
+    /// A block came that was marked invalid before: it or a block below it was refused.
+    KnownInvalid {
+        /// Its hash.
+        hash: BlockHash,
+        /// The rule.
+        why: String,
+    },
     /// A block broke a rule: it and its descendants are marked invalid.
     Refused {
         /// The block.

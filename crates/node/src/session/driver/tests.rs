@@ -188,6 +188,9 @@ fn a_refusal_goes_to_the_peers_and_the_next_chain_is_tried_first() {
     assert_eq!(actions[0], Action::Verdict(hash, BlockVerdict::Invalid("bad".to_owned())));
     assert!(actions.contains(&Action::Forget), "what arrived is of another chain");
     assert_eq!(wanted(&actions), Some(vec![vec![1, 2, 3]]), "the other chain is asked for");
+    let above = bench.chains.hash(main[2]);
+    let actions = bench.on(Input::KnownInvalid { hash: above, why: "its parent is invalid".to_owned() });
+    assert_eq!(actions, [Action::Verdict(above, BlockVerdict::Invalid("its parent is invalid".to_owned()))]);
     bench.chains.store(&side);
     let actions = bench.rested(main[0], side[2]);
     assert!(!actions.iter().any(|action| matches!(action, Action::NewTip { .. })), "{actions:?}");
@@ -451,6 +454,10 @@ fn what_does_not_go_with_a_snapshot_makes_it_suspect() {
     let hash = bench.chains.hash(main[1]);
     let actions = bench.on(Input::Refused { node: main[1], hash, why: "bad".to_owned() });
     assert!(!actions.iter().any(|action| matches!(action, Action::Verdict(..))), "no peer is to blame: {actions:?}");
+    // A block above it, which was on its way.
+    let hash = bench.chains.hash(main[2]);
+    let actions = bench.on(Input::KnownInvalid { hash, why: "its parent is invalid".to_owned() });
+    assert_eq!(actions, [Action::Verdict(hash, BlockVerdict::Stored)], "no peer is to blame");
     assert_eq!(bench.step(main[0], main[0]), Action::Done(Outcome::Suspect));
 }
 
