@@ -307,12 +307,30 @@ struct Waiting<'t> {
 /// time, and no verdict.
 pub type Hints<'h> = &'h dyn Fn(usize) -> Option<bool>;
 
+/// Asked now and then while inputs are verified: whether to stop.
+pub type Stop<'s> = &'s dyn Fn() -> bool;
+
+/// How far inputs were verified.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Ended {
+    /// All of them: they are valid.
+    Whole,
+    /// It was asked to stop: nothing is known of the inputs.
+    Stopped,
+}
+
 /// How inputs are run and decided.
 #[derive(Clone, Copy)]
-struct Way<'b> {
-    flags: Flags,
-    batch: &'b dyn Batch,
-    hints: Hints<'b>,
+pub struct VerifyOptions<'b> {
+    /// Flags of the block.
+    pub flags: Flags,
+    /// Decides the checks.
+    pub batch: &'b dyn Batch,
+    /// Hints about the inputs.
+    pub hints: Hints<'b>,
+    /// Whether to stop.
+    pub stop: Stop<'b>,
 }
 
 /// Verifies inputs in order, with their checks in batches. `deferred` is cleared first; its memory is reused.
@@ -327,24 +345,27 @@ pub fn verify_all<'t>(
     deferred: &mut Deferred,
     scratch: &mut Scratch,
 ) -> Result<(), (usize, ScriptError)> {
-    verify_all_with(inputs, flags, batch, &|_| None, deferred, scratch)
+    let options = VerifyOptions { flags, batch, hints: &|_| None, stop: &|| false };
+    match verify_all_with(inputs, options, deferred, scratch)? {
+        Ended::Whole => Ok(()),
+        Ended::Stopped => unreachable!("it is never asked to stop"),
+    }
 }
 
-/// [`verify_all`] with hints.
+/// [`verify_all`] with hints, which can be stopped: between two batches, and before each input that runs again.
 ///
 /// # Errors
 ///
 /// The same, whatever the hints are.
 pub fn verify_all_with<'t>(
     inputs: impl IntoIterator<Item = (&'t Precomputed<'t>, usize)>,
-    flags: Flags,
-    batch: &dyn Batch,
-    hints: Hints<'_>,
+    options: VerifyOptions<'_>,
     deferred: &mut Deferred,
     scratch: &mut Scratch,
-) -> Result<(), (usize, ScriptError)> {
-    let way = Way { flags, batch, hints };
-    in_batches(inputs, way, deferred, scratch, |waiting, deferred, scratch| settle(waiting, way, deferred, scratch))
+) -> Result<Ended, (usize, ScriptError)> {
+    in_batches(inputs, options, deferred, scratch, |waiting, deferred, scratch| {
+        settle(waiting, options, deferred, scratch)
+    })
 }
 
 /// The hints about inputs that are valid, as [`verify_all_with`] takes them: `false` for those that have none.
@@ -361,63 +382,68 @@ pub fn make_hints<'t>(
     scratch: &mut Scratch,
 ) -> Result<Option<Vec<bool>>, (usize, ScriptError)> {
     let Some(lanes) = best.lanes() else { return Ok(None) };
-    let way = Way { flags, batch: best, hints: &|_| None };
+    let options = VerifyOptions { flags, batch: best, hints: &|_| None, stop: &|| false };
     let mut hints = Vec::new();
-    in_batches(inputs, way, deferred, scratch, |waiting, deferred, _| {
+    let made = in_batches(inputs, options, deferred, scratch, |waiting, deferred, _| {
         deferred.hash(best.kernels(), waiting);
         let is_odd = lanes.have_odd(&deferred.checks);
         let of_input = |waiting: &Waiting<'_>| waiting.recorded.only_check().is_some_and(|check| is_odd[check]);
         hints.extend(waiting.iter().map(of_input));
-        Ok(())
-    })?;
-    Ok(Some(hints))
+        Ok(Ended::Whole)
+    });
+    made.map(|_| Some(hints))
 }
 
 /// Runs inputs in order, and calls `settle` for as many at a time as memory allows.
 fn in_batches<'t>(
     inputs: impl IntoIterator<Item = (&'t Precomputed<'t>, usize)>,
-    way: Way<'_>,
+    options: VerifyOptions<'_>,
     deferred: &mut Deferred,
     scratch: &mut Scratch,
-    settle: impl FnMut(&[Waiting<'t>], &mut Deferred, &mut Scratch) -> Result<(), (usize, ScriptError)>,
-) -> Result<(), (usize, ScriptError)> {
+    settle: impl FnMut(&[Waiting<'t>], &mut Deferred, &mut Scratch) -> Result<Ended, (usize, ScriptError)>,
+) -> Result<Ended, (usize, ScriptError)> {
     deferred.clear();
-    deferred.longs.clear(way.batch.takes_hashes());
-    (deferred.keeps_longs, deferred.keeps_trees) = (true, way.batch.takes_hashes());
-    let verdict = run_waiting(inputs, way, deferred, scratch, settle);
+    deferred.longs.clear(options.batch.takes_hashes());
+    (deferred.keeps_longs, deferred.keeps_trees) = (true, options.batch.takes_hashes());
+    let verdict = run_waiting(inputs, options, deferred, scratch, settle);
     (deferred.keeps_longs, deferred.keeps_trees) = (false, false);
     verdict
 }
 
 fn run_waiting<'t>(
     inputs: impl IntoIterator<Item = (&'t Precomputed<'t>, usize)>,
-    way: Way<'_>,
+    options: VerifyOptions<'_>,
     deferred: &mut Deferred,
     scratch: &mut Scratch,
-    mut settle: impl FnMut(&[Waiting<'t>], &mut Deferred, &mut Scratch) -> Result<(), (usize, ScriptError)>,
-) -> Result<(), (usize, ScriptError)> {
-    let run = if way.batch.takes_hashes() { Deferred::run_unhashed } else { Deferred::run };
-    let hashed_bytes_max = HASHED_BYTES_MAX_PER_LANE * way.batch.kernels().hash_lanes();
+    mut settle: impl FnMut(&[Waiting<'t>], &mut Deferred, &mut Scratch) -> Result<Ended, (usize, ScriptError)>,
+) -> Result<Ended, (usize, ScriptError)> {
+    let run = if options.batch.takes_hashes() { Deferred::run_unhashed } else { Deferred::run };
+    let hashed_bytes_max = HASHED_BYTES_MAX_PER_LANE * options.batch.kernels().hash_lanes();
     let mut waiting = Vec::new();
     for (place, (tx, input)) in inputs.into_iter().enumerate() {
         deferred.longs.begin(waiting.len());
-        match run(deferred, tx, input, way.flags, scratch) {
+        match run(deferred, tx, input, options.flags, scratch) {
             Ok(recorded) => {
                 if let Some(check) = recorded.only_check() {
-                    deferred.checks[check].set_hint((way.hints)(place));
+                    deferred.checks[check].set_hint((options.hints)(place));
                 }
                 waiting.push(Waiting { place, tx, input, recorded });
             }
             Err(why) => {
-                settle(&waiting, deferred, scratch)?; // An earlier input may still prove invalid.
-                return Err((place, why));
+                // An earlier input may still prove invalid.
+                return match settle(&waiting, deferred, scratch)? {
+                    Ended::Whole => Err((place, why)),
+                    Ended::Stopped => Ok(Ended::Stopped),
+                };
             }
         }
         if deferred.is_full(hashed_bytes_max) {
-            settle(&waiting, deferred, scratch)?;
+            if settle(&waiting, deferred, scratch)? == Ended::Stopped || (options.stop)() {
+                return Ok(Ended::Stopped);
+            }
             waiting.clear();
             deferred.truncate(0, 0);
-            deferred.longs.clear(way.batch.takes_hashes());
+            deferred.longs.clear(options.batch.takes_hashes());
         }
     }
     settle(&waiting, deferred, scratch)
@@ -426,21 +452,24 @@ fn run_waiting<'t>(
 /// Decides all waiting inputs, in order; inputs that the batch does not prove run again with immediate checks.
 fn settle(
     waiting: &[Waiting<'_>],
-    Way { flags, batch, .. }: Way<'_>,
+    VerifyOptions { flags, batch, stop, .. }: VerifyOptions<'_>,
     deferred: &mut Deferred,
     scratch: &mut Scratch,
-) -> Result<(), (usize, ScriptError)> {
+) -> Result<Ended, (usize, ScriptError)> {
     let wrong = deferred.hash(batch.kernels(), waiting);
     let mut results = batch.verify(&deferred.checks);
     wrong.into_iter().for_each(|place| results[place] = false);
     for (owner, Waiting { place, tx, input, recorded }) in waiting.iter().enumerate() {
         if !deferred.hold(recorded, &results) {
+            if stop() {
+                return Ok(Ended::Stopped);
+            }
             deferred.longs.begin_again(owner);
             let mut checker = Again(&mut deferred.longs);
             verify_by_interpreter(tx, *input, flags, &mut checker, scratch).map_err(|why| (*place, why))?;
         }
     }
-    Ok(())
+    Ok(Ended::Whole)
 }
 
 #[cfg(test)]

@@ -142,7 +142,7 @@ pub(super) fn drive<E: Engine<N>, const N: usize>(
 const SHORT_BLOCKS_MAX: usize = STAGE_BYTES / 64;
 
 /// Only engines with at least this number of lanes let lanes wait; in the others an idle lane costs more.
-pub(super) const WIDE: usize = 8;
+const WIDE: usize = 8;
 
 /// A message in progress.
 #[derive(Clone, Copy)]

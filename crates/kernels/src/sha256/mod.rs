@@ -72,7 +72,7 @@ pub fn sha256_many_with(lanes: Lanes, messages: &[Pieces<'_>], out: &mut [[u8; 3
 /// Double SHA-256 of messages that begin with the blocks of `starts` and continue with `messages`, by one kernel.
 ///
 /// If the second pieces of many messages are parts of the same bytes that end together, at the same place in a block of
-/// SHA-256, lanes take half the time: the schedule of such a block is computed once for all of them.
+/// SHA-256, 32 lanes take 0.6 of the time: the schedule of such a block is computed once for all of them.
 ///
 /// # Panics
 ///

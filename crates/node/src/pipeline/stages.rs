@@ -365,15 +365,22 @@ pub(crate) struct Scripts<'b> {
 
 impl Scripts<'_> {
     /// Runs the scripts of some inputs; their signatures in one batch, with the hints of the block if there are some.
+    /// `stop` is asked now and then.
     ///
     /// # Errors
     ///
     /// The error of the first input that fails.
-    pub(crate) fn run(self, inputs: Range<usize>, scratch: &mut ScriptScratch) -> Result<(), BlockError> {
+    pub(crate) fn run(
+        self,
+        inputs: Range<usize>,
+        scratch: &mut ScriptScratch,
+        stop: script::Stop<'_>,
+    ) -> Result<script::Ended, BlockError> {
         let first = inputs.start;
         let hint = |place: usize| self.judged.bits.as_ref()?.bit(first + place);
         self.with(inputs, scratch, |inputs, batch, ScriptScratch { deferred, interpreter }| {
-            script::verify_all_with(inputs, self.flags, batch, &hint, deferred, interpreter)
+            let options = script::VerifyOptions { flags: self.flags, batch, hints: &hint, stop };
+            script::verify_all_with(inputs, options, deferred, interpreter)
         })
     }
 

@@ -12,6 +12,7 @@ use crate::threads::locks::{lock, read};
 use coins::{SHARD_GROUPS, ShardGroup};
 use consensus::BlockError;
 use primitives::{CoinKey, MedianTime};
+use script::{Ended, Stop};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ const SCRIPTS_PER_TASK_MIN: usize = 256;
 /// the less time each takes.
 const SCRIPTS_PER_TASK_MAX: usize = 8192;
 /// A block with more bytes per input has few scripts, which are long or make many checks. Its tasks get fewer scripts,
-/// by bytes, so that every worker has some, and no task delays Ctrl-C. An ordinary block has 230.
+/// by bytes, so that every worker has some. An ordinary block has 230.
 const BYTES_PER_INPUT_ORDINARY: usize = 1024;
 const SCRIPT_TASK_BYTES_MIN: usize = 32 << 10;
 const SCRIPT_TASK_BYTES_MAX: usize = 128 << 10;
@@ -206,8 +207,17 @@ impl Pipeline<'_> {
 
     fn run_scripts(&self, seq: Seq, flight: &Flight, chunk: usize) {
         let inputs = inputs_of_task(flight.judged().inputs(), flight.script_tasks(), chunk);
-        let (result, now) = self.stats.timed_for(Stage::Scripts, flight.times(), || scripts_of(flight, inputs));
-        let result = result.map(|inputs| self.stats.add_scripts(inputs));
+        let count = inputs.len();
+        let stop = || self.scheduler().is_halted();
+        let (result, now) = self.stats.timed_for(Stage::Scripts, flight.times(), || scripts_of(flight, inputs, &stop));
+        let result = match result {
+            Ok(Ended::Stopped) => return self.scheduler().scripts_stopped(seq, chunk, now),
+            Ok(Ended::Whole) => {
+                self.stats.add_scripts(count);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        };
         self.scheduler().scripts_done(seq, result, now);
     }
 
@@ -285,17 +295,16 @@ fn inputs_of_task(inputs: usize, tasks: usize, task: usize) -> Range<usize> {
     inputs * task / tasks..inputs * (task + 1) / tasks
 }
 
-/// Runs the scripts of some of a block's inputs, and returns their number.
-fn scripts_of(flight: &Flight, inputs: Range<usize>) -> Result<usize, BlockError> {
+/// Runs the scripts of some of a block's inputs.
+fn scripts_of(flight: &Flight, inputs: Range<usize>, stop: Stop<'_>) -> Result<Ended, BlockError> {
     let judged = flight.judged();
     let flags = flight.context().scripts().expect("there are such tasks only where scripts run");
-    let count = inputs.len();
     let block = flight.block();
     let run = |scratch: &mut _| {
         let scripts = Scripts { flags, checked: &flight.prepared().checked, block: &block, judged };
-        scripts.run(inputs, scratch)
+        scripts.run(inputs, scratch, stop)
     };
-    scratch::with_scripts(run).map(|()| count)
+    scratch::with_scripts(run)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::wallet::{Kind, Spending, spending};
 use primitives::Tables;
 use script::{Batch, Check, Deferred, Flags, Lanes, Precomputed, Scratch, ScriptError, lanes};
-use script::{make_hints, verify_all, verify_all_with};
+use script::{Ended, VerifyOptions, make_hints, verify_all, verify_all_with};
 use std::sync::Mutex;
 use testkit::Rng;
 
@@ -51,9 +51,10 @@ fn hinted(spending: &Spending, hints: &[bool]) -> (Verdict, Vec<Check>) {
     let seen = Seen { checks: Mutex::default() };
     let verdict = with_inputs(spending, |inputs| {
         let hint = |place: usize| hints.get(place).copied();
-        verify_all_with(inputs, Flags::CONSENSUS, &seen, &hint, &mut Deferred::with_pairs(), &mut Scratch::new())
+        let options = VerifyOptions { flags: Flags::CONSENSUS, batch: &seen, hints: &hint, stop: &|| false };
+        verify_all_with(inputs, options, &mut Deferred::with_pairs(), &mut Scratch::new())
     });
-    (verdict, seen.checks.into_inner().unwrap())
+    (verdict.map(|ended| assert_eq!(ended, Ended::Whole)), seen.checks.into_inner().unwrap())
 }
 
 /// As many inputs as a sum wants, of every kind.

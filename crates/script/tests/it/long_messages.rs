@@ -6,10 +6,11 @@ use primitives::{Amount, Tables};
 use script::lanes::Compared;
 use script::sighash::legacy;
 use script::{
-    Batch, Deferred, Flags, Immediate, OneByOne, Precomputed, Scratch, ScriptError, SpentOutput, lanes, verify,
-    verify_all,
+    Batch, Deferred, Ended, Flags, Immediate, OneByOne, Precomputed, Scratch, ScriptError, SpentOutput, VerifyOptions,
+    lanes, verify, verify_all, verify_all_with,
 };
 use secp256k1::{Keypair, Message, SecretKey, ecdsa};
+use std::cell::Cell;
 use testkit::Rng;
 
 const OP_IF: u8 = 0x63;
@@ -194,4 +195,46 @@ fn long_messages_give_the_verdict_of_each_input() {
         }
     }
     assert!(accepted > 100 && refused > 100, "{accepted} accepted, {refused} refused");
+}
+
+/// Signatures of other hashes, so that each input runs again.
+#[test]
+fn stop_is_asked_before_an_input_runs_again() {
+    let mut rng = Rng::new(45);
+    let keys = [Keypair::from_secret_key(&SecretKey::from_secret_bytes(rng.array()).unwrap())];
+    let push = |script: &mut Vec<u8>, bytes: &[u8]| {
+        script.push(bytes.len() as u8);
+        script.extend(bytes);
+    };
+    let mut coin = Vec::new();
+    push(&mut coin, &keys[0].public_key().serialize());
+    coin.extend([OP_CHECKSIG, OP_NOT]);
+    let der = ecdsa::sign(Message::from_digest([7; 32]), &keys[0].secret_key()).serialize_der();
+    let mut bytes = vec![1, 0, 0, 0, 20];
+    for at in 0..20 {
+        bytes.extend([at; 36]);
+        let mut script_sig = Vec::new();
+        push(&mut script_sig, &[&*der, &[1]].concat());
+        put_compact_size(&mut bytes, script_sig.len() as u64);
+        bytes.extend(script_sig);
+        bytes.extend([0xff; 4]);
+    }
+    bytes.extend([1, 0, 0, 0, 0, 0, 0, 0, 0, 0xfd, 0x00, 0x10]);
+    bytes.extend([0x6a; 0x1000]);
+    bytes.extend([0; 4]);
+    let coins = vec![coin; 20];
+    let spent = spent(&coins);
+    let mut tables = Tables::new();
+    let tx = Precomputed::new(tables.parse_transaction(&bytes).unwrap(), &spent);
+    for (after, want) in [(0, Ended::Stopped), (7, Ended::Stopped), (19, Ended::Stopped), (20, Ended::Whole)] {
+        let asked = Cell::new(0);
+        let stop = || asked.replace(asked.get() + 1) == after;
+        let inputs = (0..coins.len()).map(|input| (&tx, input));
+        let best = lanes::best(kernels::Kernels::AUTO);
+        let (mut deferred, mut scratch) = (Deferred::for_batch(&best), Scratch::new());
+        let options = VerifyOptions { flags: Flags::P2SH, batch: &best, hints: &|_| None, stop: &stop };
+        let ended = verify_all_with(inputs, options, &mut deferred, &mut scratch);
+        assert_eq!(ended, Ok(want), "after {after}");
+        assert_eq!(asked.get(), 20.min(after + 1), "after {after}");
+    }
 }

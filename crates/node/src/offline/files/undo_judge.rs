@@ -172,7 +172,10 @@ fn check_heights(height: Height, block: &Block<'_>, txids: &[Txid], coins: &[Coi
 ///
 /// The error of the first input that fails.
 pub fn scripts(judged: &JudgedBlock, inputs: Range<usize>) -> Result<(), Wrong> {
-    Ok(scratch::with_scripts(|scratch| judged.scripts(&judged.block()).run(inputs, scratch))?)
+    match scratch::with_scripts(|scratch| judged.scripts(&judged.block()).run(inputs, scratch, &|| false))? {
+        script::Ended::Whole => Ok(()),
+        script::Ended::Stopped => unreachable!("it is never asked to stop"),
+    }
 }
 
 /// The hints about the signatures of a valid block, see [`SignatureHints`](store::signature_hints::SignatureHints).

@@ -219,6 +219,12 @@ impl<F: Clone> Scheduler<F> {
         self.look_at_head(now)
     }
 
+    /// A script task stopped without a verdict, because the run is halted: it is left as it was.
+    pub(in crate::pipeline) fn scripts_stopped(&mut self, seq: Seq, chunk: usize, now: Instant) {
+        assert!(self.is_halted(), "only then a task stops");
+        self.push(seq, Task::Scripts { chunk: chunk as u32 }, now);
+    }
+
     /// The lowest block was committed.
     pub(in crate::pipeline) fn committed(&mut self, tip: Tip, now: Instant) -> Committed<F> {
         let done = self.in_flight.pop_front().expect("the block that is being committed is in flight");

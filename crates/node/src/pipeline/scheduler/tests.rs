@@ -218,6 +218,22 @@ fn work_of_low_blocks_and_late_stages_goes_first() {
 }
 
 #[test]
+fn script_task_that_stops_is_left_in_a_halted_run() {
+    let mut bench = Bench::new(2);
+    bench.admit(1);
+    let task = bench.run_until_task(0, crate::pipeline::stats::Stage::Scripts);
+    bench.scheduler.stop();
+    let Task::Scripts { chunk } = task else { panic!("{task:?}") };
+    bench.scheduler.scripts_stopped(seq(0), chunk as usize, bench.now);
+    bench.scheduler.done(Work::Block(seq(0), task));
+    bench.scheduler.invariants();
+    assert_eq!(bench.next(), None, "nothing begins");
+    assert!(bench.scheduler.is_drained());
+    assert!(matches!(bench.scheduler.end_run(), Ok(RunEnd::Stopped)));
+    assert_eq!(bench.scheduler.take_back().flights, [0], "the block is given back");
+}
+
+#[test]
 fn may_admit_needs_room() {
     for (row, blocks, window, is_marked, is_over, want) in [
         ("nothing is in flight", 0, Window { blocks: 0, bytes: 0 }, false, true, true),
