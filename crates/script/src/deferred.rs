@@ -307,16 +307,16 @@ struct Waiting<'t> {
 /// time, and no verdict.
 pub type Hints<'h> = &'h dyn Fn(usize) -> Option<bool>;
 
-/// Asked now and then while inputs are verified: whether to stop.
+/// Returns whether to stop. Called between two batches, and before each input that runs again.
 pub type Stop<'s> = &'s dyn Fn() -> bool;
 
-/// How far inputs were verified.
+/// The end of a verification without an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Ended {
     /// All of them: they are valid.
     Whole,
-    /// It was asked to stop: nothing is known of the inputs.
+    /// [`VerifyOptions::stop`] returned true: some of the inputs were not verified.
     Stopped,
 }
 
@@ -352,7 +352,7 @@ pub fn verify_all<'t>(
     }
 }
 
-/// [`verify_all`] with hints, which can be stopped: between two batches, and before each input that runs again.
+/// [`verify_all`] with hints, which can be stopped.
 ///
 /// # Errors
 ///

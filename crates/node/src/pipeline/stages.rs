@@ -365,7 +365,7 @@ pub(crate) struct Scripts<'b> {
 
 impl Scripts<'_> {
     /// Runs the scripts of some inputs; their signatures in one batch, with the hints of the block if there are some.
-    /// `stop` is asked now and then.
+    /// They end early if `stop` returns true.
     ///
     /// # Errors
     ///

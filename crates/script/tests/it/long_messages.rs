@@ -231,7 +231,8 @@ fn stop_is_asked_before_an_input_runs_again() {
         let stop = || asked.replace(asked.get() + 1) == after;
         let inputs = (0..coins.len()).map(|input| (&tx, input));
         let best = lanes::best(kernels::Kernels::AUTO);
-        let (mut deferred, mut scratch) = (Deferred::for_batch(&best), Scratch::new());
+        let mut deferred = Deferred::for_batch(&best);
+        let mut scratch = Scratch::new();
         let options = VerifyOptions { flags: Flags::P2SH, batch: &best, hints: &|_| None, stop: &stop };
         let ended = verify_all_with(inputs, options, &mut deferred, &mut scratch);
         assert_eq!(ended, Ok(want), "after {after}");
