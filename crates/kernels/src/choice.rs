@@ -199,10 +199,10 @@ impl Kernels {
         true
     }
 
-    /// Number of messages of SHA-256 at a time.
+    /// Whether [`Kernels::sha256d_after`] takes less time for messages with the same second pieces.
     #[must_use]
-    pub fn hash_lanes(self) -> usize {
-        self.sha256().width()
+    pub fn shares_blocks(self) -> bool {
+        self.sha256().shares()
     }
 
     /// XORs `data` with `key`, starting at key byte `offset % 8`: `data[i] ^= key[(offset + i) % 8]`.

@@ -290,10 +290,11 @@ impl Checker for Again<'_> {
 const CHECKS_MAX: usize = 16384;
 /// The same limit for the bytes of messages that wait to be hashed.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
-/// The same limit for the bytes that are hashed for long messages, for each message at a time: 30 ms without lanes, 300 ms
-/// with 32. Messages share most of these bytes, and lanes hash shared ones in half the time, if enough messages have them
-/// at the same of the 64 places in a block.
-const HASHED_BYTES_MAX_PER_LANE: usize = 64 << 20;
+/// The same limit for the bytes that are hashed for long messages, which share most of them: some 30 ms.
+const HASHED_BYTES_MAX: usize = 64 << 20;
+/// The same where lanes hash shared blocks in less time, if enough messages have them at the same of the 64 places in a
+/// block: 200 to 350 ms.
+const HASHED_BYTES_MAX_SHARED: usize = 2 << 30;
 
 /// An input that waits for the batch.
 struct Waiting<'t> {
@@ -418,7 +419,8 @@ fn run_waiting<'t>(
     mut settle: impl FnMut(&[Waiting<'t>], &mut Deferred, &mut Scratch) -> Result<Ended, (usize, ScriptError)>,
 ) -> Result<Ended, (usize, ScriptError)> {
     let run = if options.batch.takes_hashes() { Deferred::run_unhashed } else { Deferred::run };
-    let hashed_bytes_max = HASHED_BYTES_MAX_PER_LANE * options.batch.kernels().hash_lanes();
+    let shares = options.batch.kernels().shares_blocks();
+    let hashed_bytes_max = if shares { HASHED_BYTES_MAX_SHARED } else { HASHED_BYTES_MAX };
     let mut waiting = Vec::new();
     for (place, (tx, input)) in inputs.into_iter().enumerate() {
         deferred.longs.begin(waiting.len());

@@ -6,7 +6,7 @@ use super::Pieces;
 use super::engine::{Blocks, Engine, blocks_of};
 use super::reference::{K, PADDING_64_ROUNDS, START, Words};
 use super::stage::Stage;
-use super::vector::{LaneTable, LaneWords, lanes_engine, round, sixteen_rounds};
+use super::vector::{LaneWords, lanes_engine, round, sixteen_rounds};
 
 /// The engine; only [`Avx512::detect_features`] makes one.
 #[derive(Clone, Copy)]

@@ -7,10 +7,10 @@ use std::arch::x86_64::__m512i;
 
 use super::Pieces;
 use super::avx512::{self as one, copy};
-use super::engine::{Blocks, Engine, blocks_of};
+use super::engine::{Blocks, Engine, Job, blocks_of};
 use super::reference::{K, PADDING_64_ROUNDS, START, Words};
 use super::stage::Stage;
-use super::vector::{LaneTable, LaneWords, lanes_engine, round, sixteen_rounds};
+use super::vector::{LaneWords, lanes_engine, round, sixteen_rounds};
 
 /// The engine; only [`Avx512x2::detect_features`] makes one.
 #[derive(Clone, Copy)]
@@ -19,6 +19,20 @@ pub(super) struct Avx512x2(());
 impl Avx512x2 {
     fn detect_features() -> Option<Avx512x2> {
         one::Avx512::detect_features().map(|_| Avx512x2(()))
+    }
+
+    /// Hashes the same next blocks of at most 32 messages.
+    pub(super) fn share(self, jobs: &mut [Job], blocks: &[[u8; 64]]) {
+        let mut state = Self::start();
+        for (lane, job) in jobs.iter().enumerate() {
+            Self::set(&mut state, lane, job.state);
+        }
+        // SAFETY: a value of the engine exists only if the processor has its instructions.
+        unsafe { compress_same(&mut state, blocks) };
+        for (lane, job) in jobs.iter_mut().enumerate() {
+            job.state = Self::get(&state, lane);
+            job.blocks.done += blocks.len();
+        }
     }
 }
 
@@ -104,6 +118,53 @@ fn load_blocks(lanes: &[&[[u8; 64]]; 32], at: usize) -> [Pair; 16] {
         }
     }
     words
+}
+
+/// A word for each round and lane.
+#[repr(C, align(64))]
+struct Schedules([[u32; 32]; 64]);
+
+/// Hashes the same blocks into every lane. The schedules of 32 blocks are computed at a time, one in each lane.
+#[target_feature(enable = "avx512f,avx512bw")]
+fn compress_same(state: &mut LaneWords<32>, blocks: &[[u8; 64]]) {
+    let mut work = Schedules([[0; 32]; 64]);
+    let mut s = load_state(state);
+    for blocks in blocks.chunks(32) {
+        let mut lanes = [blocks; 32];
+        for (at, lane) in lanes.iter_mut().enumerate().take(blocks.len()) {
+            *lane = &blocks[at..];
+        }
+        put_schedules(load_blocks(&lanes, 0), &mut work.0);
+        for at in 0..blocks.len().min(32) {
+            let start = s;
+            for work in work.0.as_chunks::<16>().0 {
+                sixteen_rounds!(s, |i| splat(work[i][at]));
+            }
+            for (s, start) in s.iter_mut().zip(start) {
+                *s = add(*s, start);
+            }
+        }
+    }
+    for (words, end) in state.0.iter_mut().zip(s) {
+        *words = store(end);
+    }
+}
+
+/// Writes the schedules of one block in each lane, plus the round constants.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn put_schedules(mut w: [Pair; 16], work: &mut [[u32; 32]; 64]) {
+    let (k, _) = K.as_chunks::<16>();
+    let (work, _) = work.as_chunks_mut::<16>();
+    for (number, (work, k)) in work.iter_mut().zip(k).enumerate() {
+        for i in 0..16 {
+            if number > 0 {
+                let early = add(small_sigma_0(w[(i + 1) % 16]), w[(i + 9) % 16]);
+                w[i] = add(add(w[i], early), small_sigma_1(w[(i + 14) % 16]));
+            }
+            work[i] = store(add(w[i], splat(k[i])));
+        }
+    }
 }
 
 /// Writes the bytes of each lane's digest.

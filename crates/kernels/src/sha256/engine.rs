@@ -34,12 +34,6 @@ pub(super) trait Engine<const N: usize>: Copy {
     /// If a lane has fewer blocks.
     fn compress(self, state: &mut Self::State, lanes: &[&[u8]; N], count: usize);
 
-    /// Hashes the same blocks into the state of every lane. An engine of many lanes computes their schedules once, not in
-    /// each lane.
-    fn compress_same(self, state: &mut Self::State, blocks: &[[u8; 64]]) {
-        self.compress(state, &[blocks.as_flattened(); N], blocks.len());
-    }
-
     /// Hashes into each state the block of padding that follows 64 bytes.
     fn pad_64(self, state: &mut Self::State);
 
@@ -340,19 +334,6 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         };
         let busy = self.lanes.iter().enumerate().filter(|(_, lane)| lane.total > 0);
         busy.map(job).collect()
-    }
-}
-
-/// Hashes the same next blocks of at most `N` messages.
-pub(super) fn share<E: Engine<N>, const N: usize>(engine: E, jobs: &mut [Job], blocks: &[[u8; 64]]) {
-    let mut state = E::start();
-    for (lane, job) in jobs.iter().enumerate() {
-        E::set(&mut state, lane, job.state);
-    }
-    engine.compress_same(&mut state, blocks);
-    for (lane, job) in jobs.iter_mut().enumerate() {
-        job.state = E::get(&state, lane);
-        job.blocks.done += blocks.len();
     }
 }
 

@@ -54,7 +54,9 @@ struct Step {
     pairs: fn(&[[u8; 64]], &mut [[u8; 32]]),
     headers: fn(&[[u8; 80]], &mut [[u8; 32]]),
     pairs_after: PairsAfter,
-    share: fn(&mut [Job], &[[u8; 64]]),
+    /// Only where it saves time. The rounds of a single vector wait for their own results, with or without schedules of
+    /// their own: with AVX2 it saves 4 %.
+    share: Option<Share>,
 }
 
 /// [`engine::drive`] of a specific engine.
@@ -63,9 +65,8 @@ type Drive = fn(Times, Vec<Job>, &[usize], &[Pieces<'_>], &mut [[u8; 32]], usize
 /// [`engine::pairs_after`] of a specific engine.
 type PairsAfter = fn(Words, &[u8; 64], &[[u8; 64]], &mut [[u8; 32]]);
 
-/// Minimum number of lanes that share blocks: two vectors. A single one waits for its own results, with or without
-/// schedules of its own: with AVX2 sharing saves 4 %.
-const SHARING_LANES_MIN: usize = 32;
+/// Hashes the same next blocks of at most as many messages as the engine has lanes.
+type Share = fn(&mut [Job], &[[u8; 64]]);
 
 /// One or more engines, from the widest to the one that hashes the remaining messages.
 pub(crate) struct Kernel {
@@ -118,23 +119,25 @@ impl Kernel {
     /// Hashes blocks that many of the messages share (see [`Shared`]), so that few blocks are left.
     fn advance(&self, jobs: &mut [Job], messages: &[Pieces<'_>]) {
         let widest = &self.steps[0];
+        let Some(share) = widest.share else { return };
         // A shared block takes 0.6 of the time of others, so that idle lanes cost as much as they save.
         let lanes_min = widest.lanes * 5 / 8;
-        if widest.lanes < SHARING_LANES_MIN || jobs.len() < lanes_min {
+        if jobs.len() < lanes_min {
             return;
         }
         let shared = |job: &Job| Shared::of(&messages[job.message]);
-        jobs.sort_by_key(|job| shared(job).order());
-        for group in jobs.chunk_by_mut(|a, b| shared(a).is_alike(&shared(b))) {
+        // Of those that end at the same place, ones with about as many blocks are adjacent.
+        jobs.sort_by_key(|job| (shared(job).end(), shared(job).blocks.len()));
+        for group in jobs.chunk_by_mut(|a, b| shared(a).end() == shared(b).end()) {
             for some in group.chunks_mut(widest.lanes).filter(|some| some.len() >= lanes_min) {
-                Shared::advance(widest, some, messages);
+                Shared::advance(share, some, messages);
             }
         }
     }
 
-    /// Number of messages at a time.
-    pub(crate) fn width(&self) -> usize {
-        self.steps[0].lanes
+    /// Whether messages with the same second pieces take less time.
+    pub(crate) fn shares(&self) -> bool {
+        self.steps[0].share.is_some()
     }
 
     /// Passes messages through the steps: those already begun, and new ones in this order.
@@ -199,30 +202,23 @@ struct Shared<'a> {
     blocks: &'a [[u8; 64]],
     /// Number of the message's blocks before them.
     before: usize,
-    /// Where they end in memory.
-    end: usize,
 }
 
 impl<'a> Shared<'a> {
     fn of(&[first, second, _]: &Pieces<'a>) -> Shared<'a> {
         let before = first.len().div_ceil(64);
         let (blocks, _) = second.get(before * 64 - first.len()..).unwrap_or_default().as_chunks();
-        Shared { blocks, before, end: blocks.as_ptr_range().end.addr() }
+        Shared { blocks, before }
     }
 
-    /// Those that end at the same place are adjacent, those with about as many blocks too.
-    fn order(&self) -> (usize, usize) {
-        (self.end, self.blocks.len())
-    }
-
-    /// Whether the shorter is the end of the longer.
-    fn is_alike(&self, other: &Shared<'_>) -> bool {
-        self.end == other.end
+    /// Where they end in memory. Of two with the same end, the shorter is a part of the longer.
+    fn end(&self) -> usize {
+        self.blocks.as_ptr_range().end.addr()
     }
 
     /// Hashes the blocks that these messages share, which have not been begun, and before them, one after another, the
     /// blocks that they do not share. Does nothing if the latter are too many.
-    fn advance(step: &Step, jobs: &mut [Job], messages: &[Pieces<'a>]) {
+    fn advance(share: Share, jobs: &mut [Job], messages: &[Pieces<'a>]) {
         // A block alone takes up to five times as long as one that is not shared in lanes, a shared one about half.
         const SHARED_FOR_EACH: usize = 16;
         let of = |job: &Job| Shared::of(&messages[job.message]);
@@ -236,7 +232,7 @@ impl<'a> Shared<'a> {
             let end = before(job);
             job.advance_to(end, &messages[job.message]);
         }
-        (step.share)(jobs, least.blocks);
+        share(jobs, least.blocks);
     }
 }
 
@@ -297,7 +293,7 @@ impl Lanes {
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => alone::<Avx512, 16>(),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512x2 => alone::<Avx512x2, 32>(),
+            Kind::Avx512x2 => Some(Kernel { steps: vec![two_vectors(1)?] }),
             #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
             Kind::Neon => alone::<Neon, 4>(),
             #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
@@ -366,7 +362,7 @@ fn chain(allowed: &[Kind]) -> Kernel {
     let avx512 = allowed.contains(&Kind::Avx512);
     let mut steps = Vec::new();
     if avx512 {
-        steps.push(step::<Avx512x2, 32>(20));
+        steps.push(two_vectors(20));
         steps.push(step::<Avx512, 16>(if sha { 11 } else { 2 }));
     }
     if sha {
@@ -412,9 +408,16 @@ fn step<E: Engine<N>, const N: usize>(busy_min: usize) -> Option<Step> {
         },
         pairs: |pairs, out| engine::pairs(detect::<E, N>(), pairs, out),
         headers: |headers, out| engine::headers(detect::<E, N>(), headers, out),
-        share: |jobs, blocks| engine::share(detect::<E, N>(), jobs, blocks),
+        share: None,
         pairs_after: |start, last, pairs, out| engine::pairs_after(detect::<E, N>(), start, last, pairs, out),
     })
+}
+
+/// [`step`] of [`Avx512x2`].
+#[cfg(target_arch = "x86_64")]
+fn two_vectors(busy_min: usize) -> Option<Step> {
+    let share: Share = |jobs, blocks| detect::<Avx512x2, 32>().share(jobs, blocks);
+    Some(Step { share: Some(share), ..step::<Avx512x2, 32>(busy_min)? })
 }
 
 /// The engine of a step.
@@ -503,21 +506,22 @@ mod tests {
                 let mut jobs: Vec<Job> = (0..messages.len()).map(job).collect();
                 kernel.advance(&mut jobs, &messages);
                 let done: usize = jobs.iter().map(|job| job.blocks.done).sum();
-                assert_eq!(done, if kernel.width() >= SHARING_LANES_MIN { want } else { 0 }, "{row}, {lanes:?}");
+                assert_eq!(done, if kernel.shares() { want } else { 0 }, "{row}, {lanes:?}");
             }
         }
     }
 
     #[test]
-    fn every_engine_hashes_the_same_blocks_in_each_lane() {
+    fn same_blocks_are_hashed_in_each_lane() {
         let bytes = Rng::new(10).bytes(64 * 70);
         for lanes in Lanes::available() {
             let step = &lanes.kernel().steps[0];
+            let Some(share) = step.share else { continue };
             for count in [1, 2, step.lanes - 1, step.lanes, step.lanes + 1, 70] {
                 let mut jobs: Vec<Job> = (0..step.lanes)
                     .map(|message| Job { message, blocks: Blocks::default(), state: [message as u32; 8] })
                     .collect();
-                (step.share)(&mut jobs, &bytes.as_chunks().0[..count]);
+                share(&mut jobs, &bytes.as_chunks().0[..count]);
                 for (message, job) in jobs.iter().enumerate() {
                     let mut want = [message as u32; 8];
                     sha2::block_api::compress256(&mut want, &bytes.as_chunks().0[..count]);

@@ -9,10 +9,6 @@
 #[repr(C, align(64))]
 pub(super) struct LaneWords<const N: usize>(pub(super) [[u32; N]; 8]);
 
-/// A word for each round and lane.
-#[repr(C, align(64))]
-pub(super) struct LaneTable<const N: usize>(pub(super) [[u32; N]; 64]);
-
 /// One round: `$work` is schedule plus round constant. Instead of the values, the names of the variables rotate.
 macro_rules! round {
     ($a:ident $b:ident $c:ident $d:ident $e:ident $f:ident $g:ident $h:ident, $work:expr) => {
@@ -84,11 +80,6 @@ macro_rules! lanes_engine {
                 unsafe { compress(state, &lanes.map(|lane| blocks_of(lane, count)), count) }
             }
 
-            fn compress_same(self, state: &mut LaneWords<$lanes>, blocks: &[[u8; 64]]) {
-                // SAFETY: as above.
-                unsafe { compress_same(state, blocks) }
-            }
-
             fn pad_64(self, state: &mut LaneWords<$lanes>) {
                 // SAFETY: as above.
                 unsafe { pad_64(state) }
@@ -129,50 +120,6 @@ macro_rules! lanes_engine {
                 let end = rounds(load_state(state), load_blocks(lanes, at));
                 for (words, end) in state.0.iter_mut().zip(end) {
                     *words = store(add(load(words), end));
-                }
-            }
-        }
-
-        /// Hashes the same blocks into every lane. The schedules of as many blocks as there are lanes are computed at a
-        /// time, a block in each lane.
-        #[target_feature(enable = $features)]
-        fn compress_same(state: &mut LaneWords<$lanes>, blocks: &[[u8; 64]]) {
-            let mut work = LaneTable([[0; $lanes]; 64]);
-            let mut s = load_state(state);
-            for blocks in blocks.chunks($lanes) {
-                let mut lanes = [blocks; $lanes];
-                for (at, lane) in lanes.iter_mut().enumerate().take(blocks.len()) {
-                    *lane = &blocks[at..];
-                }
-                schedules(load_blocks(&lanes, 0), &mut work.0);
-                for at in 0..blocks.len().min($lanes) {
-                    let start = s;
-                    for work in work.0.as_chunks::<16>().0 {
-                        sixteen_rounds!(s, |i| splat(work[i][at]));
-                    }
-                    for (s, start) in s.iter_mut().zip(start) {
-                        *s = add(*s, start);
-                    }
-                }
-            }
-            for (words, end) in state.0.iter_mut().zip(s) {
-                *words = store(end);
-            }
-        }
-
-        /// The schedules of one block in each lane, plus the round constants: round by round, a word for each block.
-        #[inline]
-        #[target_feature(enable = $features)]
-        fn schedules(mut w: [$vector; 16], work: &mut [[u32; $lanes]; 64]) {
-            let (k, _) = K.as_chunks::<16>();
-            let (work, _) = work.as_chunks_mut::<16>();
-            for (number, (work, k)) in work.iter_mut().zip(k).enumerate() {
-                for i in 0..16 {
-                    if number > 0 {
-                        let early = add(small_sigma_0(w[(i + 1) % 16]), w[(i + 9) % 16]);
-                        w[i] = add(add(w[i], early), small_sigma_1(w[(i + 14) % 16]));
-                    }
-                    work[i] = store(add(w[i], splat(k[i])));
                 }
             }
         }

@@ -26,10 +26,8 @@ const SCRIPTS_PER_TASK_MAX: usize = 8192;
 const BYTES_PER_INPUT_ORDINARY: usize = 1024;
 const SCRIPT_TASK_BYTES_MIN: usize = 32 << 10;
 const SCRIPT_TASK_BYTES_MAX: usize = 128 << 10;
-/// The maximum with as many lanes for hashes as this: each hash takes less time, and even less if a task has enough
-/// messages whose blocks are the same.
-const SCRIPT_TASK_BYTES_MAX_WIDE: usize = 512 << 10;
-const WIDE_LANES_MIN: usize = 32;
+/// The same where a task with enough messages whose blocks are the same hashes them in less time.
+const SCRIPT_TASK_BYTES_MAX_SHARED: usize = 512 << 10;
 /// Maximum of blocks that one worker applies in a shard group before other work may go first.
 const GROUP_BLOCKS_MAX: usize = 8;
 
@@ -183,7 +181,7 @@ impl Pipeline<'_> {
             let inputs = if flight.context().scripts().is_some() { judged.inputs() } else { 0 };
             let bytes = flight.job().bytes.len();
             let workers = self.scheduler().workers_per_block();
-            let tasks = script_tasks(inputs, bytes, workers, self.kernels.hash_lanes());
+            let tasks = script_tasks(inputs, bytes, workers, self.kernels.shares_blocks());
             flight.set_judged(judged, tasks);
             tasks
         });
@@ -280,8 +278,8 @@ fn sorted_misses(flight: &Flight) -> (Vec<CoinKey>, Vec<(u32, u32)>) {
 
 /// Number of tasks that check the scripts of a block: one per worker that it has, if they have enough to do and not too
 /// much.
-fn script_tasks(inputs: usize, block_bytes: usize, workers: usize, hash_lanes: usize) -> usize {
-    let bytes_max = if hash_lanes >= WIDE_LANES_MIN { SCRIPT_TASK_BYTES_MAX_WIDE } else { SCRIPT_TASK_BYTES_MAX };
+fn script_tasks(inputs: usize, block_bytes: usize, workers: usize, shares: bool) -> usize {
+    let bytes_max = if shares { SCRIPT_TASK_BYTES_MAX_SHARED } else { SCRIPT_TASK_BYTES_MAX };
     let in_bytes = |bytes: usize| ((bytes as u64 * inputs as u64 / block_bytes.max(1) as u64) as usize).max(1);
     let limits = match block_bytes > inputs * BYTES_PER_INPUT_ORDINARY {
         true => in_bytes(SCRIPT_TASK_BYTES_MIN)..=in_bytes(bytes_max),
@@ -314,16 +312,16 @@ mod tests {
     #[test]
     fn tasks_cover_all_inputs_once() {
         const ORDINARY: usize = 230;
-        for (inputs, bytes, workers, lanes, want) in [
+        for (inputs, bytes, workers, shares, want) in [
             // Few long scripts: 80 that hash a megabyte each, 40 with 2,000 checks each, an input of 4 MB.
-            (80, 960_000, 2, 3, 8),
-            (80, 960_000, 2, 32, 2),
-            (80, 960_000, 16, 3, 16),
-            (80, 960_000, 16, 32, 16),
-            (40, 3_925_000, 1, 3, 40),
-            (40, 3_925_000, 1, 32, 8),
-            (1, 3_925_000, 2, 32, 1),
-            (800, 2_970_000, 1, 8, 23),
+            (80, 960_000, 2, false, 8),
+            (80, 960_000, 2, true, 2),
+            (80, 960_000, 16, false, 16),
+            (80, 960_000, 16, true, 16),
+            (40, 3_925_000, 1, false, 40),
+            (40, 3_925_000, 1, true, 8),
+            (1, 3_925_000, 2, true, 1),
+            (800, 2_970_000, 1, false, 23),
         ]
         .into_iter()
         .chain(
@@ -340,10 +338,10 @@ mod tests {
                 (7000, 64, 28),
                 (7000, 0, 1),
             ]
-            .map(|(inputs, workers, want)| (inputs, inputs * ORDINARY, workers, 32, want)),
+            .map(|(inputs, workers, want)| (inputs, inputs * ORDINARY, workers, true, want)),
         ) {
-            let tasks = script_tasks(inputs, bytes, workers, lanes);
-            assert_eq!(tasks, want, "{inputs} inputs, {bytes} bytes, {workers} workers, {lanes} lanes");
+            let tasks = script_tasks(inputs, bytes, workers, shares);
+            assert_eq!(tasks, want, "{inputs} inputs, {bytes} bytes, {workers} workers, shares: {shares}");
             let mut next = 0;
             for task in 0..tasks {
                 let part = inputs_of_task(inputs, tasks, task);
