@@ -48,9 +48,26 @@ thread_local! {
     static MEMORY: Kept = const { Kept::new(None) };
 }
 
-/// Which of the claims are proven, in order, by vectors of the kind of `like`.
-pub(super) fn prove<V: Vector>(like: V, claims: &[Claim]) -> Vec<bool> {
-    let mut proven = vec![false; claims.len()];
+/// What is found about claims, by their number.
+pub(super) struct Found<'f> {
+    /// Whether they are proven.
+    pub(super) proven: &'f mut [bool],
+    /// If wanted: of the ECDSA signatures that are proven, whether R's y is odd.
+    pub(super) odd: Option<&'f mut [bool]>,
+}
+
+impl Found<'_> {
+    /// Records a claim as proven.
+    fn note(&mut self, claim: usize, is_odd: bool) {
+        self.proven[claim] = true;
+        if let Some(odd) = &mut self.odd {
+            odd[claim] = is_odd;
+        }
+    }
+}
+
+/// Finds which of the claims are proven, by vectors of the kind of `like`.
+pub(super) fn prove<V: Vector>(like: V, claims: &[Claim], mut found: Found<'_>) {
     let keys: Vec<Option<Key>> = claims.iter().map(questions::key).collect();
     let sets = repeats::sets(&keys, V::LANES * WAYS);
     let mut is_left = vec![true; claims.len()];
@@ -58,21 +75,20 @@ pub(super) fn prove<V: Vector>(like: V, claims: &[Claim]) -> Vec<bool> {
     let left: Vec<(usize, &Claim)> = claims.iter().enumerate().filter(|&(claim, _)| is_left[claim]).collect();
     let new = || Memory { room: Room::new(like), combs: Combs::new() };
     with_kept(&MEMORY, new, |memory| {
-        sets.iter().for_each(|set| prove_set(like, claims, set, memory, &mut proven));
-        prove_others(like, &left, memory, &mut proven);
+        sets.iter().for_each(|set| prove_set(like, claims, set, memory, &mut found));
+        prove_others(like, &left, memory, &mut found);
     });
-    proven
 }
 
 /// The claims about keys that are not repeated.
-fn prove_others<V: Vector>(like: V, claims: &[(usize, &Claim)], memory: &mut Memory<V>, proven: &mut [bool]) {
+fn prove_others<V: Vector>(like: V, claims: &[(usize, &Claim)], memory: &mut Memory<V>, found: &mut Found<'_>) {
     let mut questions = Questions::new(like, claims, true);
     let mut list = std::mem::take(&mut questions.list);
     list.sort_by_key(|question| questions.cost(question));
     for chunk in list.chunks(at_a_time(list.len(), V::LANES * WAYS)) {
         like.run(
             #[inline(always)]
-            || answer(like, chunk, &questions.statements, &mut memory.room, proven),
+            || answer(like, chunk, &questions.statements, &mut memory.room, found),
         );
     }
 }
@@ -85,7 +101,7 @@ pub(super) fn at_a_time(count: usize, width: usize) -> usize {
 }
 
 /// The claims about repeated keys.
-fn prove_set<V: Vector>(like: V, claims: &[Claim], set: &Set, memory: &mut Memory<V>, proven: &mut [bool]) {
+fn prove_set<V: Vector>(like: V, claims: &[Claim], set: &Set, memory: &mut Memory<V>, found: &mut Found<'_>) {
     let Memory { room, combs } = memory;
     let claims: Vec<(usize, &Claim)> = set.asked.iter().map(|&(claim, _)| (claim, &claims[claim])).collect();
     let questions = Questions::new(like, &claims, false);
@@ -108,7 +124,10 @@ fn prove_set<V: Vector>(like: V, claims: &[Claim], set: &Set, memory: &mut Memor
         for (at, asked) in asked.iter().enumerate() {
             let vector = at / V::LANES;
             let lane = at % V::LANES;
-            proven[asked.claim] = answers[vector / WAYS][vector % WAYS] >> lane & 1 == 1;
+            let [proven, odd] = answers[vector / WAYS].map(|masks| masks[vector % WAYS] >> lane & 1 == 1);
+            if proven {
+                found.note(asked.claim, odd);
+            }
         }
     }
 }
@@ -120,7 +139,7 @@ fn answer<V: Vector>(
     questions: &[Question],
     statements: &[Statement],
     room: &mut Room<V>,
-    proven: &mut [bool],
+    found: &mut Found<'_>,
 ) {
     let parts: Vec<&[Question]> = questions.chunks(V::LANES * WAYS).collect();
     let mut digits = vec![[const { Recoded::ONES }; WAYS]; parts.len()];
@@ -133,7 +152,7 @@ fn answer<V: Vector>(
         keys.push(each!(i, stretched(like, part, i)));
     }
     let sums = ladder::sums(&keys, &digits, room);
-    solve(like, &parts, statements, sums, room, proven);
+    solve(like, &parts, statements, sums, room, found);
 }
 
 /// The points' x and y, stretched by y: x g and g^2.
@@ -164,7 +183,7 @@ fn solve<V: Vector>(
     statements: &[Statement],
     sums: Sums<V>,
     room: &mut Room<V>,
-    proven: &mut [bool],
+    found: &mut Found<'_>,
 ) {
     let Sums { base, key, mut unknown } = sums;
     let inversions = room.inversions();
@@ -187,15 +206,15 @@ fn solve<V: Vector>(
         // All statements constrain the y of the sums, or no statement does.
         let line = each!(
             i,
-            Stated::<V>::new(part, statements, 0, i).wants_sum().then(
+            (found.odd.is_some() || Stated::<V>::new(part, statements, 0, i).wants_sum()).then(
                 #[inline(always)]
                 || equations[at][i].line(&key[at][i], &inverse[i])
             )
         );
         for number in 0..most {
             let stated = each!(i, Stated::new(part, statements, number, i));
-            let holds = each!(i, solution[i].holds(&base[at][i], line[i].as_ref(), &stated[i]) & !unknown[at][i]);
-            each!(i, stated[i].note(holds[i], proven));
+            let held = each!(i, solution[i].holds(&base[at][i], line[i].as_ref(), &stated[i]));
+            each!(i, stated[i].note(held[i].holds & !unknown[at][i], held[i].odd, found));
         }
     }
 }
@@ -229,11 +248,11 @@ impl<'s, V: Vector> Stated<'s, V> {
     }
 
     /// Records the claims of the lanes of a mask as proven.
-    fn note(&self, holds: u8, proven: &mut [bool]) {
+    fn note(&self, holds: u8, odd: u8, found: &mut Found<'_>) {
         for (lane, statement) in self.lanes.iter().enumerate().filter(|(lane, _)| holds >> lane & 1 == 1) {
             debug_assert!(lane < V::LANES);
             if let Some(statement) = statement {
-                proven[statement.claim] = true;
+                found.note(statement.claim, odd >> lane & 1 == 1);
             }
         }
     }
@@ -320,6 +339,15 @@ pub(super) struct Line<V> {
     run: Fe<V>,
 }
 
+/// Masks of lanes.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    /// Those whose statement is true.
+    pub(super) holds: u8,
+    /// Those where R's y is odd, if there was a line.
+    pub(super) odd: u8,
+}
+
 /// P's y as a function of r: `y - r * step`.
 #[derive(Clone, Copy)]
 pub(super) struct Solution<V> {
@@ -331,22 +359,25 @@ pub(super) struct Solution<V> {
 }
 
 impl<V: Vector> Solution<V> {
-    /// The lanes whose statements are true; `line` is needed if a statement constrains the sum's y.
+    /// The lanes whose statements are true; `line` is needed if a statement constrains the sum's y, or to find whether R's
+    /// y is odd.
     ///
     /// Bounds of the values carried, in units of 2^52: -12 to 1 for y, or 5.
     #[inline(always)]
-    pub(super) fn holds(&self, base: &Flat<V>, line: Option<&Line<V>>, stated: &Stated<'_, V>) -> u8 {
+    pub(super) fn holds(&self, base: &Flat<V>, line: Option<&Line<V>>, stated: &Stated<'_, V>) -> Held {
         let r = stated.sum_x(self.g.like());
         let y = self.y.columns().minus_columns(mul_columns(&r, &self.step)).carry();
         let mut holds = square(&y).equals(&self.g) & stated.mask(|_| true);
         holds &= stated.is_told(&y, |statement| statement.point);
-        match line {
-            Some(line) => holds & stated.is_told(&line.sum_y(base, &y, &r), |statement| statement.sum),
-            None => {
-                debug_assert!(!stated.wants_sum());
-                holds
-            }
-        }
+        let Some(line) = line else {
+            debug_assert!(!stated.wants_sum());
+            return Held { holds, odd: 0 };
+        };
+        let sum_y = line.sum_y(base, &y, &r);
+        // R is the multiplied point where the sum is the key.
+        let is_multiplied = stated.mask(|statement| statement.point == Told::Nothing);
+        let odd = sum_y.is_odd() & !is_multiplied | y.is_odd() & is_multiplied;
+        Held { holds: holds & stated.is_told(&sum_y, |statement| statement.sum), odd }
     }
 }
 

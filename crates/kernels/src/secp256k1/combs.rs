@@ -102,10 +102,10 @@ impl Combs {
         self.good[key / V::LANES] >> (key % V::LANES) & 1 == 1
     }
 
-    /// Which claims are proven: a bit for each, in the mask of its vector. There may be at most as many as share
-    /// inversions.
+    /// Which claims are proven, and for which the sum's y is odd: a bit for each, in the masks of its vector. There may be
+    /// at most as many claims as share inversions.
     #[inline(always)]
-    pub(super) fn answers<V: Vector>(&self, like: V, asked: &[Asked], room: &mut Room<V>) -> Vec<Ways<u8>> {
+    pub(super) fn answers<V: Vector>(&self, like: V, asked: &[Asked], room: &mut Room<V>) -> Vec<[Ways<u8>; 2]> {
         let parts: Vec<&[Asked]> = asked.chunks(V::LANES * WAYS).collect();
         assert!(parts.len() <= PAIRS, "as many as share inversions");
         let mut base = vec![[const { Recoded::ONES }; WAYS]; parts.len()];
@@ -150,18 +150,18 @@ impl Combs {
             |part, way, axis| [key[part][way].coordinate(axis), rest[part][way].coordinate(axis)],
             &mut unknown,
         );
-        let mut proven = unknown;
+        let mut answers = Vec::with_capacity(parts.len());
         for (at, part) in parts.iter().enumerate() {
             let has_x = each!(i, sums[at][i].x.equals(&claimed(like, part, i)));
-            for way in 0..WAYS {
-                let is_asked = (0..V::LANES).fold(0, |mask, lane| {
-                    let asked = part.get(way * V::LANES + lane);
-                    mask | u8::from(asked.is_some_and(|asked| self.is_good::<V>(asked.key))) << lane
-                });
-                proven[at][way] = has_x[way] & is_asked & !proven[at][way];
-            }
+            let odd = each!(i, sums[at][i].y.is_odd());
+            let is_asked = |way: usize, lane: usize| {
+                let asked = part.get(way * V::LANES + lane);
+                asked.is_some_and(|asked| self.is_good::<V>(asked.key))
+            };
+            let asked = each!(i, (0..V::LANES).fold(0, |mask, lane| mask | u8::from(is_asked(i, lane)) << lane));
+            answers.push([each!(i, has_x[i] & asked[i] & !unknown[at][i]), odd]);
         }
-        proven
+        answers
     }
 }
 

@@ -64,6 +64,7 @@ mod vector;
 mod words;
 
 use crate::cpu::Cpu;
+use batch::Found;
 pub use multiples::CurvePoint;
 #[cfg(any(test, feature = "testing", not(target_arch = "x86_64")))]
 use portable::Portable;
@@ -257,19 +258,39 @@ impl Lanes {
     /// claims that differ only in their keys take little longer than one claim.
     #[must_use]
     pub fn prove(self, claims: &[Claim]) -> Vec<bool> {
+        let mut proven = vec![false; claims.len()];
+        self.find(claims, Found { proven: &mut proven, odd: None });
+        proven
+    }
+
+    /// [`Lanes::prove`], which also finds for each proven ECDSA signature whether the y of the point R that it was made
+    /// with is odd. The values for other claims mean nothing.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many values as claims.
+    #[must_use]
+    pub fn prove_and_find(self, claims: &[Claim], odd: &mut [bool]) -> Vec<bool> {
+        assert_eq!(claims.len(), odd.len(), "one for each claim");
+        let mut proven = vec![false; claims.len()];
+        self.find(claims, Found { proven: &mut proven, odd: Some(odd) });
+        proven
+    }
+
+    fn find(self, claims: &[Claim], found: Found<'_>) {
         match self.0 {
             #[cfg(any(test, feature = "testing", not(target_arch = "x86_64")))]
-            Kind::Portable => prove_in::<Portable>(claims),
+            Kind::Portable => prove_in::<Portable>(claims, found),
             #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
-            Kind::Neon => prove_in::<neon::Neon>(claims),
+            Kind::Neon => prove_in::<neon::Neon>(claims, found),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => prove_in::<avx2::Avx2>(claims),
+            Kind::Avx2 => prove_in::<avx2::Avx2>(claims, found),
             #[cfg(target_arch = "x86_64")]
-            Kind::AvxIfma => prove_in::<avx2::AvxIfma>(claims),
+            Kind::AvxIfma => prove_in::<avx2::AvxIfma>(claims, found),
             #[cfg(all(target_arch = "x86_64", any(test, feature = "ablation")))]
-            Kind::AvxIfmaOfAvx512 => prove_in::<avx2::AvxIfmaOfAvx512>(claims),
+            Kind::AvxIfmaOfAvx512 => prove_in::<avx2::AvxIfmaOfAvx512>(claims, found),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => prove_in::<avx512::Avx512>(claims),
+            Kind::Avx512 => prove_in::<avx512::Avx512>(claims, found),
         }
     }
 
@@ -365,8 +386,8 @@ impl fmt::Debug for Lanes {
     }
 }
 
-fn prove_in<V: Vector>(claims: &[Claim]) -> Vec<bool> {
-    batch::prove(detected::<V>(), claims)
+fn prove_in<V: Vector>(claims: &[Claim], found: Found<'_>) {
+    batch::prove(detected::<V>(), claims, found);
 }
 
 fn prove_together_in<V: Vector>(claims: &[Claim], secret: &[u8; 32]) -> bool {

@@ -612,7 +612,12 @@ fn claims(rng: &mut Rng) -> [Claim; 5] {
 
 /// The same with this message, challenge and tweak.
 fn claims_about(message: Scalar, rng: &mut Rng) -> [Claim; 5] {
-    let (secret, nonce) = (scalar(rng), scalar(rng));
+    claims_by(scalar(rng), message, rng)
+}
+
+/// The same with the key of this secret.
+fn claims_by(secret: Scalar, message: Scalar, rng: &mut Rng) -> [Claim; 5] {
+    let nonce = scalar(rng);
     let (key, point) = (multiple(GENERATOR, secret).unwrap(), multiple(GENERATOR, nonce).unwrap());
     let r = Scalar::reduced(point.x.words());
     let mut s = nonce.inverse() * (message + r * secret);
@@ -720,6 +725,42 @@ fn parities_are_looked_at() {
             }
         }
         assert_eq!(lanes.prove(&all), want);
+    }
+}
+
+/// ECDSA signatures with keys of their own, many with one key, and two equal ones side by side, which are asked by their key:
+/// for each the parity that the claim with a parity has.
+#[test]
+fn parities_are_found() {
+    for lanes in Lanes::available() {
+        let mut rng = Rng::new(13);
+        let key = scalar(&mut rng);
+        let (mut claims, mut want_proven, mut want_odd) = (Vec::new(), Vec::new(), Vec::new());
+        for at in 0..rounds(300) {
+            let secret = if at % 3 == 0 { key } else { scalar(&mut rng) };
+            let [ecdsa, schnorr, given, tweak, parity] = claims_by(secret, scalar(&mut rng), &mut rng);
+            let Claim::EcdsaWithParity { odd, .. } = parity else { unreachable!("the last one has a parity") };
+            let mut bad = ecdsa;
+            numbers(&mut bad)[3][7] ^= 1;
+            let more: &[Claim] = match at % 4 {
+                0 => &[ecdsa, ecdsa, bad],
+                1 => &[ecdsa, schnorr],
+                2 => &[bad, given, tweak],
+                _ => &[parity, ecdsa, bad],
+            };
+            for claim in more {
+                claims.push(*claim);
+                want_proven.push(*claim != bad);
+                let is_ecdsa = matches!(claim, Claim::Ecdsa { .. } | Claim::EcdsaWithParity { .. });
+                want_odd.push((is_ecdsa && *claim != bad).then_some(odd));
+            }
+        }
+        let mut found = vec![false; claims.len()];
+        assert_eq!(lanes.prove_and_find(&claims, &mut found), want_proven, "{lanes:?}");
+        for (at, claim) in claims.iter().enumerate() {
+            assert!(want_odd[at].is_none_or(|odd| odd == found[at]), "{lanes:?}, {at}: {claim:02x?}");
+        }
+        assert!([true, false].iter().all(|value| want_odd.contains(&Some(*value))));
     }
 }
 

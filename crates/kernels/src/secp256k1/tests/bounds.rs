@@ -177,7 +177,7 @@ fn equations_at_the_bounds<V: Vector>(like: V, edges: &[[u64; 4]], rng: &mut Rng
         };
         // Most lanes have an inverse that makes y a root of g, or its negative.
         let mut inverses = values(extremes(like, rng));
-        let (mut statements, mut want) = (vec![None; way * V::LANES], 0);
+        let (mut statements, mut want, mut want_odd) = (vec![None; way * V::LANES], 0, 0);
         for (lane, &[_, sum_x]) in lanes.clone().enumerate() {
             let root = solve(lane, Field::ZERO).numbers[0].power(ROOT);
             if rng.below(4) > 0 {
@@ -188,6 +188,9 @@ fn equations_at_the_bounds<V: Vector>(like: V, edges: &[[u64; 4]], rng: &mut Rng
             let ((point, is_point), (sum, is_sum)) = (told(y, rng), told(sum_y, rng));
             let holds = y.square() == g && is_point && is_sum;
             want |= u8::from(holds) << lane;
+            // R is the multiplied point in a statement that says nothing of its y.
+            let r = if point == Told::Nothing { y } else { sum_y };
+            want_odd |= u8::from(holds && r.is_odd()) << lane;
             answers[usize::from(holds)] += 1;
             statements.push(Some(Statement { claim: lane, point, sum_x, sum }));
         }
@@ -211,9 +214,10 @@ fn equations_at_the_bounds<V: Vector>(like: V, edges: &[[u64; 4]], rng: &mut Rng
         let inverse = unreduced(like, inverses, rng).loose();
         let (solved, line) = (equation.solved(&inverse), equation.line(&key, &inverse));
         let stated = Stated::<V>::new(&part, &statements, 0, way);
-        assert_eq!(solved.holds(&base, Some(&line), &stated), want, "{statements:?}");
+        let held = solved.holds(&base, Some(&line), &stated);
+        assert_eq!((held.holds, held.holds & held.odd), (want, want_odd), "{statements:?}");
         // None has a second statement.
-        assert_eq!(solved.holds(&base, None, &Stated::<V>::new(&part, &statements, 1, way)), 0);
+        assert_eq!(solved.holds(&base, None, &Stated::<V>::new(&part, &statements, 1, way)).holds, 0);
         // The largest limbs, whatever they stand for.
         let [inverse, y, r] = [(); 3].map(|()| extremes(like, rng));
         let line = equation.line(&key, &inverse.loose());
