@@ -202,6 +202,13 @@ pub trait Batch: Sync {
     /// or the batch could not decide; run the scripts that depend on it again with [`Immediate`].
     fn verify(&self, checks: &[Check]) -> Vec<bool>;
 
+    /// [`Batch::verify`], which also finds hints: for each ECDSA signature that holds, whether the y of R is odd. For a
+    /// signature of which it does not find this, `odd` gets the hint that the check has, or else `false`.
+    fn verify_and_find(&self, checks: &[Check], odd: &mut [bool]) -> Vec<bool> {
+        put_hints(checks, odd);
+        self.verify(checks)
+    }
+
     /// Whether recording all pairs of a CHECKMULTISIG costs less than trying them in sequence.
     fn takes_pairs(&self) -> bool {
         false
@@ -215,6 +222,13 @@ pub trait Batch: Sync {
     /// Whether hashes are deferred too, and computed many at a time.
     fn takes_hashes(&self) -> bool {
         false
+    }
+}
+
+/// Copies the hints that checks have.
+pub(crate) fn put_hints(checks: &[Check], odd: &mut [bool]) {
+    for (odd, check) in odd.iter_mut().zip(checks) {
+        *odd = matches!(check, Check::Ecdsa { odd: Some(true), .. });
     }
 }
 

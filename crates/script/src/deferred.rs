@@ -308,6 +308,10 @@ struct Waiting<'t> {
 /// time, and no verdict.
 pub type Hints<'h> = &'h dyn Fn(usize) -> Option<bool>;
 
+/// Takes hints that are found: the position of a valid input, and whether the y of R is odd of its only ECDSA signature
+/// (`false` where that was not found, or it has another number of them).
+pub type Found<'f> = &'f dyn Fn(usize, bool);
+
 /// Returns whether to stop. Called between two batches, and before each input that runs again.
 pub type Stop<'s> = &'s dyn Fn() -> bool;
 
@@ -330,6 +334,8 @@ pub struct VerifyOptions<'b> {
     pub batch: &'b dyn Batch,
     /// Hints about the inputs.
     pub hints: Hints<'b>,
+    /// Takes the hints that are found, if they are wanted: then each signature takes a little longer.
+    pub found: Option<Found<'b>>,
     /// Whether to stop.
     pub stop: Stop<'b>,
 }
@@ -346,7 +352,7 @@ pub fn verify_all<'t>(
     deferred: &mut Deferred,
     scratch: &mut Scratch,
 ) -> Result<(), (usize, ScriptError)> {
-    let options = VerifyOptions { flags, batch, hints: &|_| None, stop: &|| false };
+    let options = VerifyOptions { flags, batch, hints: &|_| None, found: None, stop: &|| false };
     match verify_all_with(inputs, options, deferred, scratch)? {
         Ended::Whole => Ok(()),
         Ended::Stopped => unreachable!("it is never asked to stop"),
@@ -383,7 +389,7 @@ pub fn make_hints<'t>(
     scratch: &mut Scratch,
 ) -> Result<Option<Vec<bool>>, (usize, ScriptError)> {
     let Some(lanes) = best.lanes() else { return Ok(None) };
-    let options = VerifyOptions { flags, batch: best, hints: &|_| None, stop: &|| false };
+    let options = VerifyOptions { flags, batch: best, hints: &|_| None, found: None, stop: &|| false };
     let mut hints = Vec::new();
     let made = in_batches(inputs, options, deferred, scratch, |waiting, deferred, _| {
         deferred.hash(best.kernels(), waiting);
@@ -454,12 +460,16 @@ fn run_waiting<'t>(
 /// Decides all waiting inputs, in order; inputs that the batch does not prove run again with immediate checks.
 fn settle(
     waiting: &[Waiting<'_>],
-    VerifyOptions { flags, batch, stop, .. }: VerifyOptions<'_>,
+    VerifyOptions { flags, batch, stop, found, .. }: VerifyOptions<'_>,
     deferred: &mut Deferred,
     scratch: &mut Scratch,
 ) -> Result<Ended, (usize, ScriptError)> {
     let wrong = deferred.hash(batch.kernels(), waiting);
-    let mut results = batch.verify(&deferred.checks);
+    let mut odd = vec![false; if found.is_some() { deferred.checks.len() } else { 0 }];
+    let mut results = match found {
+        Some(_) => batch.verify_and_find(&deferred.checks, &mut odd),
+        None => batch.verify(&deferred.checks),
+    };
     wrong.into_iter().for_each(|place| results[place] = false);
     for (owner, Waiting { place, tx, input, recorded }) in waiting.iter().enumerate() {
         if !deferred.hold(recorded, &results) {
@@ -469,6 +479,9 @@ fn settle(
             deferred.longs.begin_again(owner);
             let mut checker = Again(&mut deferred.longs);
             verify_by_interpreter(tx, *input, flags, &mut checker, scratch).map_err(|why| (*place, why))?;
+        }
+        if let Some(found) = found {
+            found(*place, recorded.only_check().is_some_and(|check| odd[check]));
         }
     }
     Ok(Ended::Whole)

@@ -7,7 +7,7 @@
 //!
 //! Absent on purpose: keys in rare forms (hybrid ones). They are not proven.
 
-use crate::check::{Batch, Check, KeyBytes, OneByOne};
+use crate::check::{Batch, Check, KeyBytes, OneByOne, put_hints};
 use crate::sighash::tagged;
 use kernels::Kernels;
 use kernels::secp256k1::{self, Claim, Y};
@@ -50,6 +50,11 @@ impl Best {
         }
     }
 
+    /// Whether it finds hints about signatures: [`Batch::verify_and_find`].
+    pub fn finds_hints(&self) -> bool {
+        self.lanes.is_some()
+    }
+
     /// The lanes, if some are faster than libsecp256k1.
     pub(crate) fn lanes(&self) -> Option<Lanes> {
         self.lanes
@@ -61,6 +66,13 @@ impl Batch for Best {
         match &self.lanes {
             Some(lanes) => lanes.verify(checks),
             None => OneByOne.verify(checks),
+        }
+    }
+
+    fn verify_and_find(&self, checks: &[Check], odd: &mut [bool]) -> Vec<bool> {
+        match &self.lanes {
+            Some(lanes) => lanes.verify_and_find(checks, odd),
+            None => OneByOne.verify_and_find(checks, odd),
         }
     }
 
@@ -109,7 +121,7 @@ impl Lanes {
 
     /// Which checks the lanes prove, whatever their number.
     pub fn prove(self, checks: &[Check]) -> Vec<bool> {
-        self.prove_with(checks, true)
+        self.prove_with(checks, true, None)
     }
 
     /// Whether they are faster than libsecp256k1.
@@ -140,15 +152,17 @@ impl Lanes {
     /// [`Lanes::prove`] with each check proven separately: the baseline for measurements and tests.
     #[doc(hidden)]
     pub fn prove_each(self, checks: &[Check]) -> Vec<bool> {
-        self.prove_with(checks, false)
+        self.prove_with(checks, false, None)
     }
 
     /// With `by_sum`, first tries the claims that are sums of points all at once; if that fails, and for all other
-    /// claims, each is proven separately.
-    fn prove_with(self, checks: &[Check], by_sum: bool) -> Vec<bool> {
+    /// claims, each is proven separately. With `odd`, which has the hints, those of ECDSA signatures that are proven
+    /// separately are found.
+    fn prove_with(self, checks: &[Check], by_sum: bool, mut odd: Option<&mut [bool]>) -> Vec<bool> {
         let mut proven = vec![false; checks.len()];
-        for (checks, proven) in checks.chunks(CHECKS_MAX).zip(proven.chunks_mut(CHECKS_MAX)) {
-            let mut rest = Rest::new(self.lanes, proven);
+        for (at, (checks, proven)) in checks.chunks(CHECKS_MAX).zip(proven.chunks_mut(CHECKS_MAX)).enumerate() {
+            let odd = odd.as_deref_mut().map(|odd| &mut odd[at * CHECKS_MAX..][..checks.len()]);
+            let mut rest = Rest::new(self.lanes, checks, proven, odd);
             let (claims, places) = sums(checks, self.kernels);
             let at_a_time = claims.len().div_ceil(claims.len().div_ceil(SUM_CLAIMS_MAX).max(1)).max(1);
             for (claims, places) in claims.chunks(at_a_time).zip(places.chunks(at_a_time)) {
@@ -185,16 +199,24 @@ impl Lanes {
 /// Claims that are proven separately. Claims of one signature stay adjacent, as recorded.
 struct Rest<'p> {
     lanes: secp256k1::Lanes,
-    /// Their positions in `proven`.
+    /// Their positions in `checks`.
     places: Vec<usize>,
     claims: Vec<Claim>,
+    checks: &'p [Check],
     proven: &'p mut [bool],
+    /// The hints, if those of proven claims are wanted.
+    odd: Option<&'p mut [bool]>,
 }
 
 impl<'p> Rest<'p> {
-    fn new(lanes: secp256k1::Lanes, proven: &'p mut [bool]) -> Rest<'p> {
+    fn new(
+        lanes: secp256k1::Lanes,
+        checks: &'p [Check],
+        proven: &'p mut [bool],
+        odd: Option<&'p mut [bool]>,
+    ) -> Rest<'p> {
         let most = proven.len().min(CLAIMS_MAX);
-        Rest { lanes, places: Vec::with_capacity(most), claims: Vec::with_capacity(most), proven }
+        Rest { lanes, places: Vec::with_capacity(most), claims: Vec::with_capacity(most), checks, proven, odd }
     }
 
     fn put(&mut self, place: usize, claim: Claim) {
@@ -210,7 +232,19 @@ impl<'p> Rest<'p> {
         if self.claims.is_empty() {
             return;
         }
-        for (place, is_proven) in self.places.drain(..).zip(self.lanes.prove(&self.claims)) {
+        let mut found = vec![false; if self.odd.is_some() { self.claims.len() } else { 0 }];
+        let proven = match self.odd {
+            Some(_) => self.lanes.prove_and_find(&self.claims, &mut found),
+            None => self.lanes.prove(&self.claims),
+        };
+        if let Some(odd) = &mut self.odd {
+            for ((&place, &is_proven), &is_odd) in self.places.iter().zip(&proven).zip(&found) {
+                if is_proven && may_be_hinted(&self.checks[place]) {
+                    odd[place] = is_odd;
+                }
+            }
+        }
+        for (place, is_proven) in self.places.drain(..).zip(proven) {
             self.proven[place] = is_proven;
         }
         self.claims.clear();
@@ -220,6 +254,14 @@ impl<'p> Rest<'p> {
 impl Batch for Lanes {
     fn verify(&self, checks: &[Check]) -> Vec<bool> {
         if checks.len() < self.checks_min() { OneByOne.verify(checks) } else { self.prove(checks) }
+    }
+
+    fn verify_and_find(&self, checks: &[Check], odd: &mut [bool]) -> Vec<bool> {
+        if checks.len() < self.checks_min() {
+            return OneByOne.verify_and_find(checks, odd);
+        }
+        put_hints(checks, odd);
+        self.prove_with(checks, true, Some(odd))
     }
 
     fn takes_pairs(&self) -> bool {
@@ -256,6 +298,11 @@ impl Batch for Compared {
     fn takes_hashes(&self) -> bool {
         true
     }
+}
+
+/// Whether a check is of an ECDSA signature with a key without its y: a sum can prove others not.
+fn may_be_hinted(check: &Check) -> bool {
+    matches!(check, Check::Ecdsa { key, .. } if key.as_slice().len() == 33)
 }
 
 /// The claim for an ECDSA check; `None` for keys in rare forms.

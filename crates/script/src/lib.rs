@@ -28,7 +28,7 @@ mod templates;
 pub mod verify;
 
 pub use check::{Batch, Check, Checker, Immediate, OneByOne};
-pub use deferred::{Deferred, Ended, Stop, VerifyOptions, make_hints, verify_all, verify_all_with};
+pub use deferred::{Deferred, Ended, Found, Stop, VerifyOptions, make_hints, verify_all, verify_all_with};
 pub use encoding::is_strict_der;
 pub use error::ScriptError;
 pub use flags::Flags;

@@ -51,7 +51,8 @@ fn hinted(spending: &Spending, hints: &[bool]) -> (Verdict, Vec<Check>) {
     let seen = Seen { checks: Mutex::default() };
     let verdict = with_inputs(spending, |inputs| {
         let hint = |place: usize| hints.get(place).copied();
-        let options = VerifyOptions { flags: Flags::CONSENSUS, batch: &seen, hints: &hint, stop: &|| false };
+        let options =
+            VerifyOptions { flags: Flags::CONSENSUS, batch: &seen, hints: &hint, found: None, stop: &|| false };
         verify_all_with(inputs, options, &mut Deferred::with_pairs(), &mut Scratch::new())
     });
     (verdict.map(|ended| assert_eq!(ended, Ended::Whole)), seen.checks.into_inner().unwrap())
@@ -105,5 +106,39 @@ fn wrong_hints_change_no_verdict() {
         });
         let hints: Vec<bool> = (0..[300, 40, 500][round % 3]).map(|_| rng.below(2) == 1).collect();
         assert_eq!(hinted(&spending, &hints).0, want, "round {round}");
+    }
+}
+
+/// What a verification finds is what `make_hints` makes, whatever hints it had itself, and it gives the same verdict.
+#[test]
+fn a_verification_finds_the_hints() {
+    let good = many();
+    let Some(hints) = made(&good) else { return println!("skipped: this processor has no lanes") };
+    let wrong: Vec<bool> = hints.iter().map(|odd| !odd).collect();
+    for lanes in Lanes::available() {
+        for (name, given) in [("none", &[][..]), ("the right ones", &hints), ("wrong ones", &wrong)] {
+            let found: Mutex<Vec<Option<bool>>> = Mutex::new(vec![None; hints.len()]);
+            let verdict = |spending: &Spending| {
+                let put = |place: usize, odd: bool| found.lock().unwrap()[place] = Some(odd);
+                with_inputs(spending, |inputs| {
+                    let hints = |place: usize| given.get(place).copied();
+                    let flags = Flags::CONSENSUS;
+                    let options =
+                        VerifyOptions { flags, batch: &lanes, hints: &hints, found: Some(&put), stop: &|| false };
+                    verify_all_with(inputs, options, &mut Deferred::with_pairs(), &mut Scratch::new())
+                })
+            };
+            assert_eq!(verdict(&good), Ok(Ended::Whole));
+            let all: Vec<bool> = found.lock().unwrap().iter().map(|odd| odd.expect("one for each input")).collect();
+            let differ: Vec<usize> = (0..all.len()).filter(|&at| all[at] != hints[at]).collect();
+            assert!(differ.is_empty(), "{}, given {name}: {differ:?} differ", lanes.name());
+            let mut bad = Spending { coins: good.coins.clone(), bytes: good.bytes.clone() };
+            bad.coins[250].0 ^= 1;
+            let want = with_inputs(&bad, |inputs| {
+                let (mut deferred, mut scratch) = (Deferred::new(), Scratch::new());
+                verify_all(inputs, Flags::CONSENSUS, &script::OneByOne, &mut deferred, &mut scratch)
+            });
+            assert_eq!(verdict(&bad).map(|_| ()), want, "{}, given {name}", lanes.name());
+        }
     }
 }

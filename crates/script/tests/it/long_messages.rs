@@ -233,7 +233,7 @@ fn stop_is_asked_before_an_input_runs_again() {
         let best = lanes::best(kernels::Kernels::AUTO);
         let mut deferred = Deferred::for_batch(&best);
         let mut scratch = Scratch::new();
-        let options = VerifyOptions { flags: Flags::P2SH, batch: &best, hints: &|_| None, stop: &stop };
+        let options = VerifyOptions { flags: Flags::P2SH, batch: &best, hints: &|_| None, found: None, stop: &stop };
         let ended = verify_all_with(inputs, options, &mut deferred, &mut scratch);
         assert_eq!(ended, Ok(want), "after {after}");
         assert_eq!(asked.get(), 20.min(after + 1), "after {after}");
