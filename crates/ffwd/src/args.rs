@@ -164,7 +164,7 @@ pub(crate) struct Writing {
 /// Hints about signatures.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SignatureHintsFile {
-    /// Verify signatures faster with this file of `hints make --signatures` [default: none]. It is not trusted: wrong hints cost time, and change no verdict
+    /// Verify signatures faster with this file of `hints make --signatures` [default: hints that earlier runs kept in the data directory]. It is not trusted: wrong hints cost time, and change no verdict
     #[arg(long, value_name = "FILE")]
     pub(crate) signature_hints: Option<PathBuf>,
 }
@@ -241,6 +241,8 @@ pub(crate) struct Verify {
     /// Number of blocks below the tip; 0: all
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub(crate) blocks: u32,
+    #[command(flatten)]
+    pub(crate) signature_hints: SignatureHintsFile,
     #[command(flatten)]
     pub(crate) common: Common,
 }

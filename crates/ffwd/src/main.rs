@@ -349,11 +349,13 @@ pub(crate) fn work(
 }
 
 fn verify(given: &Verify) -> Result<ExitCode, Failure> {
-    let settings = load(&given.common, None)?;
+    let mut settings = load(&given.common, None)?;
+    settings.options.signature_hints = settings::signature_hints(&given.signature_hints)?;
     let options = &settings.options;
     let reporter = begin_read_only(&settings)?;
     let done = jobs::verify(options, given.level, given.blocks, &|event| reporter.event(event));
     reporter.finish();
+    settings::hints_used(options).into_iter().for_each(|line| reporter.say(&line));
     let report = done?;
     let chain = options.params.chain.name();
     output::print(&if given.common.json {

@@ -64,7 +64,8 @@ pub struct Options {
     pub kernels: Kernels,
     /// `-assumevalid`: zero for none.
     pub assumevalid: BlockHash,
-    /// `--signature-hints`: makes the signatures of blocks whose scripts run faster to verify; not trusted.
+    /// `--signature-hints`: makes the signatures of blocks whose scripts run faster to verify; not trusted. `None` for those
+    /// that earlier runs kept in the data directory: then this run keeps some too.
     pub signature_hints: Option<Arc<SignatureHints>>,
     /// `-minimumchainwork`.
     pub minimum_chain_work: Work,

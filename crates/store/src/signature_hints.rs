@@ -11,6 +11,11 @@
 //!
 //! A block has one bit for each input without the coinbase's, in order, the lowest bit of a byte first, rounded up to
 //! bytes; 0 for an input without exactly one ECDSA signature. Mainnet has some 400 MB of them.
+//!
+//! A run keeps hints of its own in two private files ([`kept`]): one has the entries, without a header, the other the
+//! bits.
+
+pub mod kept;
 
 use crate::fault::{Fault, FaultKind, Result};
 use disk::{Appender, Disk, DiskFile};
@@ -29,11 +34,16 @@ const HEIGHT_MAX: u32 = 1 << 24;
 const BITS_MAX: usize = 1_000_000 / 41 / 8 + 1;
 const ADVICE: &str = "Make the file again with ffwd hints make --signatures, copy it again, or go on without it";
 
-/// An open file.
+/// An open file, or the two of an earlier run.
 #[derive(Debug)]
 pub struct SignatureHints {
-    file: Arc<dyn DiskFile>,
+    /// Has the entries, the first one at `entries_at`.
+    index: Arc<dyn DiskFile>,
+    entries_at: u64,
+    /// Has the bits.
+    bits: Arc<dyn DiskFile>,
     path: PathBuf,
+    /// Length of `bits`.
     bytes: u64,
     height: Height,
     blocks: AtomicU64,
@@ -48,6 +58,11 @@ impl BlockBits {
     /// The bit of an input, numbered through the block, the coinbase's not counted; `None` beyond the last byte.
     pub fn bit(&self, input: usize) -> Option<bool> {
         self.0.get(input / 8).map(|byte| byte >> (input % 8) & 1 == 1)
+    }
+
+    /// The bytes that have the bits.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
     }
 }
 
@@ -75,11 +90,22 @@ impl SignatureHints {
             let wanted = format!("at least {least} bytes, for hints up to height {height}, at most {HEIGHT_MAX}");
             return Err(Fault::new(FaultKind::Damaged, path, wanted, format!("{bytes} bytes"), ADVICE));
         }
-        let (blocks, unread) = Default::default();
-        Ok(SignatureHints { file, path: path.to_path_buf(), bytes, height: Height::new(height), blocks, unread })
+        let height = Height::new(height);
+        Ok(SignatureHints::new([file.clone(), file], HEADER_BYTES as u64, path, bytes, height))
     }
 
-    /// The file's path.
+    fn new(
+        [index, bits]: [Arc<dyn DiskFile>; 2],
+        entries_at: u64,
+        path: &Path,
+        bytes: u64,
+        height: Height,
+    ) -> SignatureHints {
+        let (blocks, unread) = Default::default();
+        SignatureHints { index, entries_at, bits, path: path.to_path_buf(), bytes, height, blocks, unread }
+    }
+
+    /// The path of the file with the bits.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -116,7 +142,7 @@ impl SignatureHints {
             return Ok(None);
         }
         let mut entry = [0; ENTRY_BYTES];
-        self.file.read_exact_at(entry_at(height), &mut entry)?;
+        self.index.read_exact_at(self.entries_at + place_of(height), &mut entry)?;
         let [prefix, offset] = *entry.as_chunks::<8>().0 else { unreachable!("two numbers") };
         let offset = u64::from_le_bytes(offset);
         let is_inside = offset.checked_add(length as u64).is_some_and(|end| end <= self.bytes);
@@ -124,14 +150,19 @@ impl SignatureHints {
             return Ok(None);
         }
         let mut bits = vec![0; length];
-        self.file.read_exact_at(offset, &mut bits)?;
+        self.bits.read_exact_at(offset, &mut bits)?;
         Ok(Some(BlockBits(bits)))
     }
 }
 
-/// The offset of the entry of a block above the genesis block.
-fn entry_at(height: Height) -> u64 {
-    HEADER_BYTES as u64 + u64::from(height.to_u32() - 1) * ENTRY_BYTES as u64
+/// The offset among the entries of that of a block above the genesis block.
+fn place_of(height: Height) -> u64 {
+    u64::from(height.to_u32() - 1) * ENTRY_BYTES as u64
+}
+
+/// The entry of a block whose bits begin at `offset`.
+fn entry(hash: &BlockHash, offset: u64) -> [u8; ENTRY_BYTES] {
+    *[prefix_of(hash), offset.to_le_bytes()].as_flattened().first_chunk().expect("two numbers")
 }
 
 fn prefix_of(hash: &BlockHash) -> [u8; 8] {
@@ -148,7 +179,7 @@ pub struct Writer {
 impl Writer {
     /// For blocks up to `height`, into an empty file.
     pub fn new(file: Arc<dyn DiskFile>, height: Height) -> Writer {
-        let start = entry_at(height + 1);
+        let start = HEADER_BYTES as u64 + place_of(height + 1);
         Writer { out: Appender::new(file, start), height, entries: Vec::new() }
     }
 
@@ -158,8 +189,7 @@ impl Writer {
     ///
     /// An I/O error.
     pub fn put(&mut self, hash: &BlockHash, odd: &[bool]) -> Result<()> {
-        self.entries.extend_from_slice(&prefix_of(hash));
-        self.entries.extend_from_slice(&self.out.offset().to_le_bytes());
+        self.entries.extend_from_slice(&entry(hash, self.out.offset()));
         let mut bits = vec![0; odd.len().div_ceil(8)];
         odd.iter().enumerate().filter(|(_, odd)| **odd).for_each(|(input, _)| bits[input / 8] |= 1 << (input % 8));
         Ok(self.out.write_all(&bits)?)

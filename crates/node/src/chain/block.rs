@@ -13,6 +13,7 @@ use primitives::{Amount, Block, BlockHash, DecodeError, Header, Height, MedianTi
 use script::Flags;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use store::blockfiles::BlockBytes;
 use store::signature_hints::BlockBits;
 use sys::spill::Spill;
@@ -198,6 +199,28 @@ pub struct Judged {
     pub(crate) records: std::sync::Mutex<Option<indexes::BlockRecords>>,
     /// Hints about its signatures, if there are some and its scripts run.
     pub(crate) bits: Option<BlockBits>,
+    /// Hints about its signatures that are found while its scripts run, if they are wanted.
+    pub(crate) found: Option<FoundBits>,
+}
+
+/// Hints about the signatures of a block, found by several tasks: a bit for each input, without the coinbase's.
+pub(crate) struct FoundBits(Box<[AtomicU8]>);
+
+impl FoundBits {
+    /// No bit is set.
+    pub(crate) fn new(inputs: usize) -> FoundBits {
+        FoundBits((0..inputs.div_ceil(8)).map(|_| AtomicU8::new(0)).collect())
+    }
+
+    /// Sets the bit of an input.
+    pub(crate) fn set(&self, input: usize) {
+        self.0[input / 8].fetch_or(1 << (input % 8), Relaxed);
+    }
+
+    /// The bytes that have the bits. Call when all tasks have ended.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.0.iter().map(|byte| byte.load(Relaxed)).collect()
+    }
 }
 
 impl Judged {

@@ -73,7 +73,14 @@ impl Backend for DataDir<'_> {
     }
 
     fn signature_hints(&self) -> Option<&SignatureHints> {
-        self.options.signature_hints.as_deref()
+        match &self.options.signature_hints {
+            Some(given) => Some(given),
+            None => self.kept_hints.earlier(self.reporter.log()),
+        }
+    }
+
+    fn keeps_hints(&self) -> bool {
+        self.mode != Mode::ReadOnly && self.kept_hints.are_wanted(self.options)
     }
 
     fn spill_files(&self) -> SpillFiles {
@@ -108,6 +115,7 @@ impl Backend for DataDir<'_> {
         } else {
             self.index.write().connected(node, transactions, undo);
         }
+        self.kept_hints.connected(&block.job.context, block.judged, self.reporter.log());
         if let Some(parent) = self.headers().parent(node) {
             lock(&self.totals).connected(parent, node, block.judged.change);
         }
@@ -139,6 +147,7 @@ impl Backend for DataDir<'_> {
 
     fn sync(&self, _tip: (NodeId, BlockHash)) -> Result<(), Fault> {
         self.coins.mark_commit();
+        self.kept_hints.write_out(self.reporter.log());
         self.reporter.log().flush();
         self.write_index(None)
     }

@@ -12,6 +12,7 @@ pub(crate) mod coins_io;
 mod crash;
 pub(crate) mod earlier;
 pub(crate) mod feed;
+pub(crate) mod kept_hints;
 mod load;
 pub mod lock;
 pub(crate) mod look;
@@ -48,6 +49,7 @@ use crate::options::Options;
 use crate::reporting::Reporter;
 use crate::utxo_stats::set_totals::TotalsAlong;
 use consensus::Params;
+use kept_hints::KeptHints;
 use lock::Locked;
 use primitives::{BlockHash, Height};
 use refused::RefusedFile;
@@ -121,6 +123,8 @@ pub(crate) struct DataDir<'e> {
     /// Every known block.
     pub(crate) index: Arc<SharedIndex>,
     pub(crate) writer: Arc<Writer>,
+    /// Hints about signatures from one run to the next.
+    pub(crate) kept_hints: Arc<KeptHints>,
     /// Reasons why blocks are marked as invalid.
     pub(crate) refused: Arc<RefusedFile>,
     pub(crate) coins: CoinsIo,
@@ -186,6 +190,7 @@ impl<'e> DataDir<'e> {
             assumed: None,
             writer: Arc::new(Writer::new(setup, index_db, index.clone(), infos)?),
             refused: Arc::new(RefusedFile::new(PrivateDir::new(disk.clone(), layout.private_dir()))),
+            kept_hints: Arc::new(KeptHints::new(disk.clone(), &layout)),
             index,
             coins: CoinsIo::new(disk.clone(), chainstate, options.dbcache_bytes / FILTER_SHARE),
             cached_coins: AtomicU64::new(0),

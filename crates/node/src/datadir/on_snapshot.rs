@@ -78,6 +78,7 @@ impl<'e> DataDir<'e> {
             host: self.host.clone(),
             index: self.index.clone(),
             writer: self.writer.clone(),
+            kept_hints: self.kept_hints.clone(),
             refused: self.refused.clone(),
             coins: CoinsIo::new(self.disk.clone(), chainstate, options.dbcache_bytes / FILTER_SHARE),
             cached_coins: AtomicU64::new(0),

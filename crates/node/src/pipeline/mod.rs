@@ -130,6 +130,11 @@ pub trait Backend: Sync {
         None
     }
 
+    /// Whether to find hints for the blocks whose scripts run. The answer applies to the block that is judged.
+    fn keeps_hints(&self) -> bool {
+        false
+    }
+
     /// Temporary files for the coins and scripts that a block spends, if they are too many for memory.
     fn spill_files(&self) -> SpillFiles {
         SpillFiles::default()

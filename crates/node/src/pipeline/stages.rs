@@ -6,7 +6,7 @@
 //!
 //! Absent on purpose: threads, order, files. The pipeline assigns work to workers, and lends its scratch space.
 
-use crate::chain::block::{Bip30, BlockContext, Checked, HeaderContext, Judged, Prepared, Refusal, Spent};
+use crate::chain::block::{Bip30, BlockContext, Checked, FoundBits, HeaderContext, Judged, Prepared, Refusal, Spent};
 use coins::ops::{NewCoins, group_of};
 use coins::{Answers, Ops, SHARD_GROUPS};
 use consensus::spend::{Totals, subsidy};
@@ -150,8 +150,10 @@ pub(crate) struct Judging<'a> {
     pub(crate) indexes: Option<&'a Wanted>,
     /// Temporary files for data that is too large for memory.
     pub(crate) spill: &'a SpillFiles,
-    /// Hints about signatures, if a file has some.
+    /// Hints about signatures, if there are some and scripts run.
     pub(crate) hints: Option<&'a SignatureHints>,
+    /// Whether hints about signatures are to be found when scripts run.
+    pub(crate) finds: bool,
 }
 
 /// Gathers the coins that a block spends and checks every rule that needs them, except scripts.
@@ -190,9 +192,9 @@ pub(crate) fn judge(
     }
     let change = made(context, prepared, block).minus(taken);
     let records = judging.indexes.map(|wanted| records(params, context, prepared, block, &coins, wanted, spill));
-    let hints = judging.hints.filter(|_| runs);
-    let bits = hints.and_then(|hints| hints.of_block(context.height, &context.hash, spent.len()));
-    Ok(Judged { spent, scripts, undo, change, totals, records: Mutex::new(records), bits })
+    let bits = judging.hints.and_then(|hints| hints.of_block(context.height, &context.hash, spent.len()));
+    let found = judging.finds.then(|| FoundBits::new(spent.len()));
+    Ok(Judged { spent, scripts, undo, change, totals, records: Mutex::new(records), bits, found })
 }
 
 /// Totals of the coins that a block adds to the set. Coins of a coinbase that repeats an earlier one replace the equal
@@ -222,7 +224,7 @@ pub(crate) fn judge_coins(
     let spent: Vec<Spent> = coins.iter().map(|coin| gather_coin(coin, true, &mut scripts)).collect();
     let totals = spend(params, context, checked, block, &spent, &scripts, time_at)?;
     let change = coins::Totals::default();
-    Ok(Judged { spent, scripts, undo: None, change, totals, records: Default::default(), bits: None })
+    Ok(Judged { spent, scripts, undo: None, change, totals, records: Default::default(), bits: None, found: None })
 }
 
 /// Every rule that needs the coins, except scripts.
@@ -364,8 +366,8 @@ pub(crate) struct Scripts<'b> {
 }
 
 impl Scripts<'_> {
-    /// Runs the scripts of some inputs; their signatures in one batch, with the hints of the block if there are some.
-    /// They end early if `stop` returns true.
+    /// Runs the scripts of some inputs; their signatures in one batch, with the hints of the block if there are some. Finds
+    /// the block's hints if they are wanted. They end early if `stop` returns true.
     ///
     /// # Errors
     ///
@@ -378,8 +380,16 @@ impl Scripts<'_> {
     ) -> Result<script::Ended, BlockError> {
         let first = inputs.start;
         let hint = |place: usize| self.judged.bits.as_ref()?.bit(first + place);
+        let found = self.judged.found.as_ref().map(|found| {
+            move |place: usize, odd: bool| {
+                if odd {
+                    found.set(first + place);
+                }
+            }
+        });
+        let found = found.as_ref().map(|found| found as script::Found<'_>);
         self.with(inputs, scratch, |inputs, batch, ScriptScratch { deferred, interpreter }| {
-            let options = script::VerifyOptions { flags: self.flags, batch, hints: &hint, stop };
+            let options = script::VerifyOptions { flags: self.flags, batch, hints: &hint, found, stop };
             script::verify_all_with(inputs, options, deferred, interpreter)
         })
     }

@@ -198,8 +198,10 @@ impl Pipeline<'_> {
         let answers = CoinAnswers { spends: std::array::from_fn(|group| &*answers[group]), exists };
         let Job { context, undo, .. } = flight.job();
         let indexes = self.backend.wanted_records();
-        let judging =
-            Judging { times, undo: *undo, indexes, spill: &self.spill, hints: self.backend.signature_hints() };
+        let runs = context.scripts().is_some();
+        let hints = if runs { self.backend.signature_hints() } else { None };
+        let finds = runs && self.backend.keeps_hints();
+        let judging = Judging { times, undo: *undo, indexes, spill: &self.spill, hints, finds };
         stages::judge(self.params, context, flight.prepared(), &flight.block(), &answers, judging)
     }
 

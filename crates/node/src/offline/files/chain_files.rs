@@ -19,7 +19,7 @@ use primitives::{Block, BlockHash, CoinRef, Header, Height, MedianTime, Tables, 
 use std::path::Path;
 use std::sync::Arc;
 use store::blockfiles::BlockFiles;
-use store::signature_hints::SignatureHints;
+use store::signature_hints::{SignatureHints, kept};
 use store::undofiles::UndoFiles;
 use store::xor;
 use store::{FilePos, Host};
@@ -129,7 +129,9 @@ impl ChainFiles {
         let key = xor::find_key(&*options.disk, layout.blocks_dir(), &network)?.key;
         let files = BlockFiles::new(options.host(), layout.blocks_dir(), &network, key);
         let undo_files = UndoFiles::new(options.host(), layout.blocks_dir(), &network, key);
-        let hints = options.signature_hints.clone();
+        // Those of earlier runs that cannot be read are as if there were none.
+        let kept = || kept::open(&*options.disk, &layout.private_dir()).ok().flatten().map(Arc::new);
+        let hints = options.signature_hints.clone().or_else(kept);
         Ok(ChainFiles { host: options.host(), params, first, places, rules, below, files, undo_files, hints })
     }
 

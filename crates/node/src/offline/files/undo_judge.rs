@@ -128,8 +128,8 @@ pub fn judge(chain: &ChainFiles, height: Height) -> Result<JudgedBlock, Wrong> {
         }
         let totals = Totals { fees: Amount(0), sigop_cost: 0 };
         let (change, records) = Default::default();
-        let judged =
-            Judged { spent: Vec::new(), scripts: Spill::new(), undo: None, change, totals, records, bits: None };
+        let (spent, scripts) = (Vec::new(), Spill::new());
+        let judged = Judged { spent, scripts, undo: None, change, totals, records, bits: None, found: None };
         return Ok(JudgedBlock { context, bytes, checked, judged });
     }
     let undo = chain.read_undo(height)?;

@@ -1,0 +1,194 @@
+//! Hints about signatures that a run keeps for later runs, block by block as it connects them: two private files.
+//!
+//! ```text
+//! signature_hints.index: for each height from 1 on an entry, zeros where there is none
+//! signature_hints.bits:  the bits of blocks, in the order in which they were connected
+//! ```
+//!
+//! Both are never synced, and may be removed at any time. After a crash an entry may name bits that were lost, or those of
+//! another block: they are hints.
+
+use super::{ENTRY_BYTES, HEIGHT_MAX, SignatureHints, entry, place_of};
+use crate::fault::Result;
+use disk::{Appender, Disk, DiskFile, DiskResult};
+use primitives::{BlockHash, Height};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The file of the entries.
+const INDEX: &str = "signature_hints.index";
+/// The file of the bits.
+const BITS: &str = "signature_hints.bits";
+/// Bits that wait in memory are written when they have so many bytes, and entries too.
+const WAITING_BYTES_MAX: usize = 64 << 10;
+
+/// The hints that earlier runs kept in this directory, as they are now; `None` if there are none.
+///
+/// # Errors
+///
+/// An I/O error.
+pub fn open(disk: &dyn Disk, dir: &Path) -> Result<Option<SignatureHints>> {
+    let existing = |name: &str| match disk.open(&dir.join(name)) {
+        Err(why) if why.is_not_found() => Ok(None),
+        opened => opened.map(Some),
+    };
+    let (Some(index), Some(bits)) = (existing(INDEX)?, existing(BITS)?) else { return Ok(None) };
+    let bytes = bits.len()?;
+    let entries = (index.len()? / ENTRY_BYTES as u64).min(u64::from(HEIGHT_MAX));
+    Ok(Some(SignatureHints::new([index, bits], 0, &dir.join(BITS), bytes, Height::new(entries as u32))))
+}
+
+/// Appends the hints of connected blocks.
+#[derive(Debug)]
+pub struct Keeper {
+    index: Arc<dyn DiskFile>,
+    bits: Appender,
+    /// Bits that are not written yet.
+    waiting: Vec<u8>,
+    /// Entries that are not written yet, of consecutive blocks from height `first` on.
+    entries: Vec<u8>,
+    first: Height,
+}
+
+impl Keeper {
+    /// Opens the files in this directory, which are made if they are missing.
+    ///
+    /// # Errors
+    ///
+    /// No space, or an I/O error.
+    pub fn open(disk: &dyn Disk, dir: &Path) -> Result<Keeper> {
+        disk.create_dir_all(dir)?;
+        let index = modified(disk, &dir.join(INDEX))?;
+        let bits = modified(disk, &dir.join(BITS))?;
+        let end = bits.len()?;
+        let (waiting, entries) = Default::default();
+        Ok(Keeper { index, bits: Appender::new(bits, end), waiting, entries, first: Height::GENESIS })
+    }
+
+    /// Takes the bits of a block above the genesis block, instead of those of another block at its height.
+    ///
+    /// # Errors
+    ///
+    /// No space, or an I/O error: then nothing more can be kept.
+    pub fn put(&mut self, height: Height, hash: &BlockHash, bits: &[u8]) -> Result<()> {
+        let next = self.first + (self.entries.len() / ENTRY_BYTES) as u32;
+        if height != next || self.waiting.len().max(self.entries.len()) >= WAITING_BYTES_MAX {
+            self.write_out()?;
+            self.first = height;
+        }
+        self.entries.extend_from_slice(&entry(hash, self.bits.offset() + self.waiting.len() as u64));
+        self.waiting.extend_from_slice(bits);
+        Ok(())
+    }
+
+    /// Writes what waits in memory.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Keeper::put`].
+    pub fn write_out(&mut self) -> Result<()> {
+        if self.entries.is_empty() {
+            return Ok(());
+        }
+        self.bits.write_all(&self.waiting)?;
+        self.index.write_at(place_of(self.first), &self.entries)?;
+        self.first = self.first + (self.entries.len() / ENTRY_BYTES) as u32;
+        self.waiting.clear();
+        self.entries.clear();
+        Ok(())
+    }
+}
+
+/// A file for changes in place, made if it is missing.
+fn modified(disk: &dyn Disk, path: &Path) -> DiskResult<Arc<dyn DiskFile>> {
+    match disk.modify(path) {
+        Err(why) if why.is_not_found() => disk.create(path),
+        opened => opened,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use disk::SimDisk;
+    use std::collections::BTreeMap;
+    use testkit::Rng;
+
+    const DIR: &str = "/n/ffwd";
+
+    fn hash(number: usize) -> BlockHash {
+        BlockHash::from_bytes([number as u8 + 1; 32])
+    }
+
+    /// Runs that begin anywhere, go back, and end with or without writing what waits.
+    #[test]
+    fn bits_come_back_in_later_runs() {
+        for seed in 0..30 {
+            let mut rng = Rng::new(seed);
+            let disk = SimDisk::new(seed);
+            let mut written: BTreeMap<u32, (usize, Vec<u8>)> = BTreeMap::new();
+            assert!(open(&disk, Path::new(DIR)).unwrap().is_none());
+            for run in 0..4 {
+                let mut keeper = Keeper::open(&disk, Path::new(DIR)).unwrap();
+                let mut height = 1 + rng.below(20) as u32;
+                let mut put = BTreeMap::new();
+                for block in 0..rng.below(40) {
+                    let size = [0, 1, 9, 3000][rng.below(4)];
+                    let bits: Vec<u8> = (0..size).map(|_| rng.below(256) as u8).collect();
+                    let number = run * 50 + block;
+                    keeper.put(Height::new(height), &hash(number), &bits).unwrap();
+                    put.insert(height, (number, bits));
+                    height = if rng.below(9) == 0 { 1 + rng.below(30) as u32 } else { height + 1 };
+                    if rng.below(9) == 0 {
+                        keeper.write_out().unwrap();
+                    }
+                }
+                keeper.write_out().unwrap();
+                written.extend(put);
+                let hints = open(&disk, Path::new(DIR)).unwrap().expect("they were made");
+                for (&height, (number, bits)) in &written {
+                    let at = Height::new(height);
+                    let inputs = 8 * bits.len();
+                    let back = hints.of_block(at, &hash(*number), inputs).expect("it was kept");
+                    assert_eq!(back.as_bytes(), bits, "seed {seed}, height {height}");
+                    assert_eq!(hints.of_block(at, &hash(number + 1), inputs), None, "another block");
+                }
+                let missing = (1..60).filter(|height| !written.contains_key(height));
+                missing.for_each(|height| assert_eq!(hints.of_block(Height::new(height), &hash(0), 1), None));
+                assert_eq!(hints.unread(), None);
+            }
+        }
+    }
+
+    /// Whatever is in the files, reading them gives bits or none.
+    #[test]
+    fn damaged_files_give_bits_or_none() {
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let disk = SimDisk::new(seed);
+            let mut keeper = Keeper::open(&disk, Path::new(DIR)).unwrap();
+            (1..20).for_each(|height| keeper.put(Height::new(height), &hash(height as usize), &[7; 30]).unwrap());
+            keeper.write_out().unwrap();
+            let name = [INDEX, BITS][rng.below(2)];
+            let file = disk.modify(&Path::new(DIR).join(name)).unwrap();
+            if rng.below(2) == 0 {
+                file.set_len(rng.below(file.len().unwrap() as usize) as u64).unwrap();
+            } else {
+                (0..20).for_each(|_| file.write_at(rng.below(300) as u64, &[rng.below(256) as u8]).unwrap());
+            }
+            let hints = open(&disk, Path::new(DIR)).unwrap().expect("they are there");
+            for height in 0..30 {
+                if let Some(bits) = hints.of_block(Height::new(height), &hash(height as usize), 240) {
+                    assert_eq!(bits.as_bytes().len(), 30);
+                }
+            }
+            // And more can be kept.
+            let mut keeper = Keeper::open(&disk, Path::new(DIR)).unwrap();
+            keeper.put(Height::new(7), &hash(7), &[9; 30]).unwrap();
+            keeper.write_out().unwrap();
+            let hints = open(&disk, Path::new(DIR)).unwrap().expect("they are there");
+            let back = hints.of_block(Height::new(7), &hash(7), 240).expect("just kept");
+            assert_eq!(back.as_bytes(), [9; 30]);
+        }
+    }
+}
