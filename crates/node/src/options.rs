@@ -161,6 +161,11 @@ impl Options {
         }
     }
 
+    /// Whether the kernels use and find hints about signatures.
+    pub(crate) fn uses_hints(&self) -> bool {
+        script::lanes::best(self.kernels).finds_hints()
+    }
+
     /// Disk and kernels for code that opens files of the data directory; all bytes stay in memory.
     pub(crate) fn host(&self) -> Host {
         Host::new(self.disk.clone(), self.kernels)

@@ -308,8 +308,8 @@ struct Waiting<'t> {
 /// time, and no verdict.
 pub type Hints<'h> = &'h dyn Fn(usize) -> Option<bool>;
 
-/// Takes hints that are found: the position of a valid input, and whether the y of R is odd of its only ECDSA signature
-/// (`false` where that was not found, or it has another number of them).
+/// Takes hints that are found: the position of a valid input, and whether the y of R is odd of its only ECDSA signature. If
+/// the batch does not find that, it is the hint that was given, or else `false`; it is `false` for another number of them.
 pub type Found<'f> = &'f dyn Fn(usize, bool);
 
 /// Returns whether to stop. Called between two batches, and before each input that runs again.

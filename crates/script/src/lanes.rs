@@ -298,7 +298,7 @@ impl Batch for Compared {
     }
 }
 
-/// Whether a check is of an ECDSA signature with a key without its y: a sum can prove others not.
+/// Whether a hint about a check can be of use: it is of an ECDSA signature, with a key that is written without its y.
 fn may_be_hinted(check: &Check) -> bool {
     matches!(check, Check::Ecdsa { key, .. } if key.as_slice().len() == 33)
 }

@@ -1,6 +1,7 @@
-//! ffwd's private files under `ffwd/`: small, ignored by Core, and lost without harm.
+//! ffwd's private files under `ffwd/`: ignored by Core, and lost without harm.
 //!
-//! A file is replaced as a whole: written under another name, synced, renamed.
+//! A file is replaced as a whole: written under another name, synced, renamed. Only hints about signatures are written in
+//! place ([`crate::signature_hints::kept`]).
 
 use crate::fault::{Fault, FaultKind, Result};
 use disk::Disk;
@@ -35,14 +36,30 @@ impl PrivateDir {
     ///
     /// No space, no permission, or an I/O error; the old file is unchanged then.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.make()?;
+        write_whole(&*self.disk, &self.dir.join(name), &self.dir.join(format!("{name}.new")), bytes)?;
+        Ok(self.disk.sync_dir(&self.dir)?)
+    }
+
+    /// Makes the directory if it is missing; its name is durable when this returns.
+    pub(crate) fn make(&self) -> Result<()> {
         if self.disk.metadata(&self.dir)?.is_none() {
             self.disk.create_dir_all(&self.dir)?;
             if let Some(parent) = self.dir.parent() {
                 self.disk.sync_dir_once(parent)?;
             }
         }
-        write_whole(&*self.disk, &self.dir.join(name), &self.dir.join(format!("{name}.new")), bytes)?;
-        Ok(self.disk.sync_dir(&self.dir)?)
+        Ok(())
+    }
+
+    /// The file system.
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// The path of the file `name`.
+    pub(crate) fn path_of(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
     }
 
     /// Removes the file `name`, if there is one.

@@ -120,7 +120,7 @@ impl SignatureHints {
         self.blocks.load(Relaxed)
     }
 
-    /// Why the bits of some block could not be read: the first such error.
+    /// Why the bits of some block could not be read: after such an error nothing more is read.
     pub fn unread(&self) -> Option<&str> {
         self.unread.get().map(String::as_str)
     }
@@ -128,8 +128,11 @@ impl SignatureHints {
     /// The bits of a block with this number of inputs, without the coinbase's. `None` if the file has none or those of another
     /// block, or cannot be read: no block needs them.
     pub fn of_block(&self, height: Height, hash: &BlockHash, inputs: usize) -> Option<BlockBits> {
+        if self.unread().is_some() {
+            return None;
+        }
         let read = self.read(height, hash, inputs).unwrap_or_else(|why| {
-            let _ = self.unread.set(why.to_string()); // An earlier error stays.
+            let _ = self.unread.set(why.to_string()); // Two threads may read at the same time.
             None
         })?;
         self.blocks.fetch_add(1, Relaxed);

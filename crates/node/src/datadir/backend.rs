@@ -75,12 +75,13 @@ impl Backend for DataDir<'_> {
     fn signature_hints(&self) -> Option<&SignatureHints> {
         match &self.options.signature_hints {
             Some(given) => Some(given),
-            None => self.kept_hints.earlier(self.reporter.log()),
+            None if self.options.uses_hints() => self.kept_hints.earlier(self.reporter.log()),
+            None => None,
         }
     }
 
     fn keeps_hints(&self) -> bool {
-        self.mode != Mode::ReadOnly && self.kept_hints.are_wanted(self.options)
+        self.mode != Mode::ReadOnly && self.options.uses_hints() && self.kept_hints.are_wanted(self.options)
     }
 
     fn spill_files(&self) -> SpillFiles {

@@ -190,7 +190,7 @@ impl<'e> DataDir<'e> {
             assumed: None,
             writer: Arc::new(Writer::new(setup, index_db, index.clone(), infos)?),
             refused: Arc::new(RefusedFile::new(PrivateDir::new(disk.clone(), layout.private_dir()))),
-            kept_hints: Arc::new(KeptHints::new(disk.clone(), &layout)),
+            kept_hints: Arc::new(KeptHints::new(PrivateDir::new(disk.clone(), layout.private_dir()))),
             index,
             coins: CoinsIo::new(disk.clone(), chainstate, options.dbcache_bytes / FILTER_SHARE),
             cached_coins: AtomicU64::new(0),

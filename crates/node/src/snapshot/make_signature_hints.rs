@@ -40,7 +40,8 @@ pub struct SignatureHintsReport {
 pub fn make_signature_hints(options: &Options, path: &Path, events: Events<'_>) -> Result<SignatureHintsReport, Fault> {
     let path = new_file(&*options.disk, path)?;
     let (locked, reporter, _) = begin(options, events)?;
-    let chain = ChainFiles::open(options, Height::GENESIS, None, Needs::Rules, None)?;
+    let mut chain = ChainFiles::open(options, Height::GENESIS, None, Needs::Rules, None)?;
+    chain.hints = None; // No signature is verified.
     let last = chain.last();
     let unfinished = Unfinished::create(&locked.disk, &with_end(&path, ".incomplete"))?;
     let mut writer = Writer::new(unfinished.file.clone(), last);

@@ -19,6 +19,7 @@ use primitives::{Block, BlockHash, CoinRef, Header, Height, MedianTime, Tables, 
 use std::path::Path;
 use std::sync::Arc;
 use store::blockfiles::BlockFiles;
+use store::private_files::PrivateDir;
 use store::signature_hints::{SignatureHints, kept};
 use store::undofiles::UndoFiles;
 use store::xor;
@@ -129,9 +130,15 @@ impl ChainFiles {
         let key = xor::find_key(&*options.disk, layout.blocks_dir(), &network)?.key;
         let files = BlockFiles::new(options.host(), layout.blocks_dir(), &network, key);
         let undo_files = UndoFiles::new(options.host(), layout.blocks_dir(), &network, key);
-        // Those of earlier runs that cannot be read are as if there were none.
-        let kept = || kept::open(&*options.disk, &layout.private_dir()).ok().flatten().map(Arc::new);
-        let hints = options.signature_hints.clone().or_else(kept);
+        let hints = match &options.signature_hints {
+            Some(given) => Some(given.clone()),
+            // With a plan the directory may be far away. Hints that cannot be read are as if there were none.
+            None if rules.is_some() && plan.is_none() && options.uses_hints() => {
+                let private = PrivateDir::new(options.disk.clone(), layout.private_dir());
+                kept::open(&private).ok().flatten().map(Arc::new)
+            }
+            None => None,
+        };
         Ok(ChainFiles { host: options.host(), params, first, places, rules, below, files, undo_files, hints })
     }
 

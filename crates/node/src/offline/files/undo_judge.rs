@@ -128,7 +128,8 @@ pub fn judge(chain: &ChainFiles, height: Height) -> Result<JudgedBlock, Wrong> {
         }
         let totals = Totals { fees: Amount(0), sigop_cost: 0 };
         let (change, records) = Default::default();
-        let (spent, scripts) = (Vec::new(), Spill::new());
+        let spent = Vec::new();
+        let scripts = Spill::new();
         let judged = Judged { spent, scripts, undo: None, change, totals, records, bits: None, found: None };
         return Ok(JudgedBlock { context, bytes, checked, judged });
     }
