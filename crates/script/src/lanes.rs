@@ -162,7 +162,7 @@ impl Lanes {
         let mut proven = vec![false; checks.len()];
         for (at, (checks, proven)) in checks.chunks(CHECKS_MAX).zip(proven.chunks_mut(CHECKS_MAX)).enumerate() {
             let odd = odd.as_deref_mut().map(|odd| &mut odd[at * CHECKS_MAX..][..checks.len()]);
-            let mut rest = Rest::new(self.lanes, checks, proven, odd);
+            let mut rest = Rest::new(self.lanes, proven, odd);
             let (claims, places) = sums(checks, self.kernels);
             let at_a_time = claims.len().div_ceil(claims.len().div_ceil(SUM_CLAIMS_MAX).max(1)).max(1);
             for (claims, places) in claims.chunks(at_a_time).zip(places.chunks(at_a_time)) {
@@ -199,24 +199,18 @@ impl Lanes {
 /// Claims that are proven separately. Claims of one signature stay adjacent, as recorded.
 struct Rest<'p> {
     lanes: secp256k1::Lanes,
-    /// Their positions in `checks`.
+    /// Their positions in `proven`.
     places: Vec<usize>,
     claims: Vec<Claim>,
-    checks: &'p [Check],
     proven: &'p mut [bool],
     /// The hints, if those of proven claims are wanted.
     odd: Option<&'p mut [bool]>,
 }
 
 impl<'p> Rest<'p> {
-    fn new(
-        lanes: secp256k1::Lanes,
-        checks: &'p [Check],
-        proven: &'p mut [bool],
-        odd: Option<&'p mut [bool]>,
-    ) -> Rest<'p> {
+    fn new(lanes: secp256k1::Lanes, proven: &'p mut [bool], odd: Option<&'p mut [bool]>) -> Rest<'p> {
         let most = proven.len().min(CLAIMS_MAX);
-        Rest { lanes, places: Vec::with_capacity(most), claims: Vec::with_capacity(most), checks, proven, odd }
+        Rest { lanes, places: Vec::with_capacity(most), claims: Vec::with_capacity(most), proven, odd }
     }
 
     fn put(&mut self, place: usize, claim: Claim) {
@@ -232,15 +226,16 @@ impl<'p> Rest<'p> {
         if self.claims.is_empty() {
             return;
         }
-        let mut found = vec![false; if self.odd.is_some() { self.claims.len() } else { 0 }];
+        let mut found = vec![false; self.claims.len()];
         let proven = match self.odd {
             Some(_) => self.lanes.prove_and_find(&self.claims, &mut found),
             None => self.lanes.prove(&self.claims),
         };
         if let Some(odd) = &mut self.odd {
-            for ((&place, &is_proven), &is_odd) in self.places.iter().zip(&proven).zip(&found) {
-                if is_proven && may_be_hinted(&self.checks[place]) {
-                    odd[place] = is_odd;
+            for (at, claim) in self.claims.iter().enumerate() {
+                // A key that is written with its y takes no hint.
+                if proven[at] && matches!(claim, Claim::Ecdsa { y: Y::Even | Y::Odd, .. }) {
+                    odd[self.places[at]] = found[at];
                 }
             }
         }
@@ -296,11 +291,6 @@ impl Batch for Compared {
     fn takes_hashes(&self) -> bool {
         true
     }
-}
-
-/// Whether a hint about a check can be of use: it is of an ECDSA signature, with a key that is written without its y.
-fn may_be_hinted(check: &Check) -> bool {
-    matches!(check, Check::Ecdsa { key, .. } if key.as_slice().len() == 33)
 }
 
 /// The claim for an ECDSA check; `None` for keys in rare forms.

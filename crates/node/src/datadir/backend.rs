@@ -81,7 +81,7 @@ impl Backend for DataDir<'_> {
     }
 
     fn keeps_hints(&self) -> bool {
-        self.mode != Mode::ReadOnly && self.options.uses_hints() && self.kept_hints.are_wanted(self.options)
+        self.mode != Mode::ReadOnly && self.kept_hints.are_wanted(self.options)
     }
 
     fn spill_files(&self) -> SpillFiles {

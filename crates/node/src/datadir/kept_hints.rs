@@ -55,7 +55,10 @@ impl KeptHints {
 
     /// Whether hints are kept for blocks whose scripts run. A pruned data directory is never rebuilt.
     pub(crate) fn are_wanted(&self, options: &Options) -> bool {
-        options.signature_hints.is_none() && options.prune == Prune::Off && !self.is_given_up.load(Relaxed)
+        options.uses_hints()
+            && options.signature_hints.is_none()
+            && options.prune == Prune::Off
+            && !self.is_given_up.load(Relaxed)
     }
 
     /// Keeps the hints of a connected block that were found, unless they are kept already.

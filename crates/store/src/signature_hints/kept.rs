@@ -5,8 +5,8 @@
 //! signature_hints.bits:  the bits of blocks, in the order in which they were connected
 //! ```
 //!
-//! Both are never synced, and may be removed while no program runs; without one of them the other is begun again. After a
-//! crash an entry may name bits that were lost, or those of another block: they are hints.
+//! Neither is synced. Both may be removed while no program runs; if one is missing, the next run that keeps hints empties the
+//! other. After a crash an entry may point at lost bits, or at those of another block. That costs time, and no verdict.
 
 use super::{ENTRY_BYTES, HEIGHT_MAX, SignatureHints, entry, place_of};
 use crate::fault::{Fault, FaultKind, Result};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 const INDEX: &str = "signature_hints.index";
 /// The file of the bits.
 const BITS: &str = "signature_hints.bits";
-/// Bits that wait in memory are written when they have so many bytes, and entries too.
+/// Bits and entries wait in memory until one list has this many bytes.
 const WAITING_BYTES_MAX: usize = 64 << 10;
 /// Space that is left to other files.
 const SPARE_BYTES: u64 = 1 << 30;
@@ -85,14 +85,18 @@ impl Keeper {
     ///
     /// Less than 1 GiB of free space, or an I/O error: then nothing more can be kept.
     pub fn put(&mut self, height: Height, hash: &BlockHash, bits: &[u8]) -> Result<()> {
-        let next = self.first + (self.entries.len() / ENTRY_BYTES) as u32;
-        if height != next || self.waiting.len().max(self.entries.len()) >= WAITING_BYTES_MAX {
+        if height != self.next() || self.waiting.len().max(self.entries.len()) >= WAITING_BYTES_MAX {
             self.write_out()?;
             self.first = height;
         }
         self.entries.extend_from_slice(&entry(hash, self.bits.offset() + self.waiting.len() as u64));
         self.waiting.extend_from_slice(bits);
         Ok(())
+    }
+
+    /// The height above the last entry that waits.
+    fn next(&self) -> Height {
+        self.first + (self.entries.len() / ENTRY_BYTES) as u32
     }
 
     /// Writes what waits in memory.
@@ -113,7 +117,7 @@ impl Keeper {
         }
         self.bits.write_all(&self.waiting)?;
         self.index.write_at(place_of(self.first), &self.entries)?;
-        self.first += (self.entries.len() / ENTRY_BYTES) as u32;
+        self.first = self.next();
         self.waiting.clear();
         self.entries.clear();
         Ok(())
