@@ -408,7 +408,7 @@ fn damaged_database_is_named_with_its_file_and_what_helps() {
             change: |net| fs::remove_dir_all(net.join("blocks/index")).unwrap(),
             line: "coins info",
             code: 1,
-            says: &["the two do not belong together", "Run ffwd reindex"],
+            says: &["the two do not belong together", "Run ffwd repair"],
         },
         Row {
             name: "the chainstate of another copy",
@@ -418,7 +418,7 @@ fn damaged_database_is_named_with_its_file_and_what_helps() {
             },
             line: "import ../none.dat",
             code: 1,
-            says: &["is not in the block index", "Run ffwd reindex"],
+            says: &["the two do not belong together", "Run ffwd repair"],
         },
     ]);
 }

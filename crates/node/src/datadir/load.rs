@@ -54,6 +54,19 @@ impl DataDir<'_> {
         Ok(())
     }
 
+    /// The block from which the chain is built, in a loaded index.
+    ///
+    /// # Errors
+    ///
+    /// The index does not have the coins' best block as a connected block: it is of another time, or an interrupted
+    /// repair left one that has only headers.
+    pub(crate) fn stand(&self, best: Option<BlockHash>) -> Result<NodeId, Fault> {
+        let index = self.index.read();
+        let start = start_of(index.headers(), best);
+        let start = start.filter(|&id| id == GENESIS || self.assumed.is_some() || index.was_connected(id));
+        start.ok_or_else(|| apart(best.unwrap_or_default()))
+    }
+
     /// Fails if the coins depend on blocks that are missing from the files, or not marked as connected in the index.
     ///
     /// # Errors
@@ -154,7 +167,15 @@ impl DataDir<'_> {
     }
 }
 
-/// The block from which the chain is built; `None` if the coins' best block is unknown.
+/// The block from which the chain is built; `None` if the header of the coins' best block is unknown.
 pub(crate) fn start_of(tree: &Tree, best: Option<BlockHash>) -> Option<NodeId> {
     best.map_or(Some(GENESIS), |hash| tree.find(&hash))
+}
+
+/// The fault for coins whose best block is not in the index, or not connected there.
+pub(crate) fn apart(best: BlockHash) -> Fault {
+    let why = format!(
+        "the block index does not have the chainstate's best block {best} as a connected block: the two do not belong together"
+    );
+    Fault::refused(why, "Run ffwd repair")
 }

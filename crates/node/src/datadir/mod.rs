@@ -31,7 +31,7 @@ pub(crate) mod turn;
 pub(crate) mod unindexed;
 pub(crate) mod writer;
 
-pub(crate) use load::start_of;
+pub(crate) use load::{apart, start_of};
 pub(crate) use on_snapshot::PastTip;
 
 use crate::chain::index::{BlockIndex, Headers, SharedIndex};

@@ -3,7 +3,7 @@
 use super::replay::replay;
 use crate::chain::tree::{GENESIS, NodeId};
 use crate::datadir::lock::{self, Locked};
-use crate::datadir::{Assumed, DataDir, Origin, prune, start_of};
+use crate::datadir::{Assumed, DataDir, Origin, prune};
 use crate::fault::Fault;
 use crate::options::{Options, Prune};
 use crate::reporting::{Event, Events};
@@ -97,7 +97,7 @@ pub(crate) fn open_existing<'e>(
     }
     let tip = match heads {
         Some(heads) => replay(&datadir, heads)?,
-        None => start_of(&datadir.headers(), best).ok_or_else(|| super::apart(best.unwrap_or_default()))?,
+        None => datadir.stand(best)?,
     };
     // This is done only when it is known that the data directory can be continued.
     if loaded.entries.is_empty() {

@@ -3,7 +3,7 @@
 use super::complete_best;
 use super::open::{Existing, Purpose, assume, check_there, nothing_to_look_at};
 use crate::datadir::look::{self, Hold};
-use crate::datadir::{DataDir, Mode, lock, start_of};
+use crate::datadir::{DataDir, Mode, lock};
 use crate::fault::Fault;
 use crate::options::Options;
 use crate::reporting::Events;
@@ -54,7 +54,7 @@ pub(super) fn open_to_look<'e>(options: &'e Options, events: Events<'e>) -> Resu
     datadir.writer.set_pruned(loaded.is_pruned);
     datadir.take_index(&loaded)?;
     base.map_or(Ok(()), |base| assume(&mut datadir, base, false))?;
-    let tip = start_of(&datadir.headers(), best).ok_or_else(|| super::apart(best.unwrap_or_default()))?;
+    let tip = datadir.stand(best)?;
     datadir.set_active(tip);
     Ok(Existing { datadir, tip })
 }

@@ -57,9 +57,3 @@ pub(crate) fn chainstate_dir(options: &Options) -> Result<Option<PathBuf>, Fault
 pub(crate) fn best_block(options: &Options, dir: &Path) -> Result<Option<BlockHash>, Fault> {
     Ok(Chainstate::open_read_only(options.host(), dir)?.best_block()?)
 }
-
-/// The fault for coins whose best block is not in the index.
-pub(crate) fn apart(best: BlockHash) -> Fault {
-    let why = format!("the chainstate's best block {best} is not in the block index: the two do not belong together");
-    Fault::refused(why, "Run ffwd reindex")
-}

@@ -2,9 +2,8 @@
 //! archival. It shares the block index and files with the main chain, and has its own coins, inbox and engine.
 
 use crate::chain::tree::NodeId;
-use crate::datadir::{DataDir, Origin, start_of};
+use crate::datadir::{DataDir, Origin, apart, start_of};
 use crate::fault::Fault;
-use crate::offline::read_only::apart;
 use crate::offline::replay::replay;
 use crate::session::archive;
 use crate::session::inbox::Arrivals;

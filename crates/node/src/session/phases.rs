@@ -9,12 +9,11 @@
 use super::driver::{Goal, Outcome};
 use super::threads::{Conduct, Threads};
 use super::{Run, archive, hinted, past};
-use crate::datadir::{Assumed, Origin, lock};
+use crate::datadir::{Assumed, Origin, apart, lock};
 use crate::fault::{Fault, Message};
 use crate::handle::{Loaded, NotLoaded};
 use crate::offline::AtEnd;
 use crate::offline::open::finish_reindex;
-use crate::offline::read_only::apart;
 use crate::options::Options;
 use crate::reporting::{Events, JobReport};
 use crate::session::options::SyncOptions;

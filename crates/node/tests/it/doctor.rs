@@ -314,12 +314,15 @@ fn stopped_at_any_operation(known: &Known, what: &str, damages: &[(usize, usize)
         disk.sync_dir(&net("blocks")).unwrap();
         disk
     };
-    let (sync, _) = peer(known);
+    let (sync, asked) = peer(known);
     let disk = hurt();
     let before = disk.operations();
     jobs::repair(&options(&disk), &sync, &|_| ()).unwrap();
     let operations = disk.operations() - before;
     check_whole(&disk, known, "never stopped");
+    let fetched = asked.lock().unwrap().clone();
+    let are_fetched = |heights: &[usize]| heights.iter().all(|&at| fetched.contains(&hash_of(&known.blocks[at])));
+    assert!(are_fetched(&twice(&disk, known)), "never stopped");
     let stride = if testkit::is_slow() { 1 } else { (operations / 12).max(1) };
     for at in (0..operations).step_by(stride as usize) {
         let disk = hurt();
@@ -330,8 +333,26 @@ fn stopped_at_any_operation(known: &Known, what: &str, damages: &[(usize, usize)
             let disk = disk.reopen(loss);
             jobs::repair(&options(&disk), &sync, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
             check_whole(&disk, known, &row);
+            assert_eq!(*asked.lock().unwrap(), fetched, "{row}: more was fetched");
+            let copied = twice(&disk, known);
+            assert!(are_fetched(&copied), "{row}: copied {copied:?}");
         }
     }
+}
+
+/// Heights of blocks of which the block files have more than one record.
+fn twice(disk: &SimDisk, known: &Known) -> Vec<usize> {
+    let magic = file(&known.blocks[..1])[..4].to_vec();
+    let mut counts = BTreeMap::new();
+    for entry in disk.list(&net("blocks")).unwrap() {
+        if entry.name.to_string_lossy().starts_with("blk") {
+            let bytes = hidden(read(disk, &net("blocks").join(&entry.name)));
+            let records = bytes.windows(88).filter(|record| record.starts_with(&magic));
+            let found = records.filter_map(|record| known.heights.get(&hash_of(&record[8..])));
+            found.for_each(|&height| *counts.entry(height).or_insert(0) += 1);
+        }
+    }
+    counts.into_iter().filter(|&(_, count)| count > 1).map(|(height, _)| height).collect()
 }
 
 /// A stop between two moves leaves a file under a name that only says where it goes.
@@ -376,9 +397,9 @@ fn what_no_program_mends_is_said_and_nothing_is_fetched() {
 }
 
 /// What the block index says, and the files of the coins.
-type Kept = (Vec<IndexEntry>, Vec<FileInfo>, BTreeMap<String, Vec<u8>>);
+pub(crate) type Kept = (Vec<IndexEntry>, Vec<FileInfo>, BTreeMap<String, Vec<u8>>);
 
-fn kept(disk: &SimDisk) -> Kept {
+pub(crate) fn kept(disk: &SimDisk) -> Kept {
     let options = options(disk);
     let layout = Layout::new(Path::new(DATADIR), "regtest", None);
     let network = node::datadir::lock::network(&options.params);

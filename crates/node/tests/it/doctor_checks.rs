@@ -2,7 +2,7 @@
 
 use crate::chain::{file, put};
 use crate::data_directory::{self, DATADIR};
-use crate::doctor::{Known, PER_FILE, block_file, check_whole, flip, net, options, peer, read, replace};
+use crate::doctor::{Known, PER_FILE, TIP, block_file, check_whole, flip, kept, net, options, peer, read, replace};
 use crate::indexes::branch;
 use disk::{Disk, SimDisk};
 use node::jobs::{self, Depth, Finding, Kind, SyncOptions};
@@ -11,7 +11,7 @@ use primitives::{Header, Height};
 use std::collections::BTreeSet;
 use std::path::Path;
 use store::index::IndexChanges;
-use store::{BlockTreeDb, IndexEntry, Layout, Status};
+use store::{BlockTreeDb, FileInfo, IndexEntry, Layout, Status};
 
 fn findings(options: &Options, depth: Depth) -> Vec<Finding> {
     jobs::doctor(options, depth, &|_| ()).unwrap().findings
@@ -130,4 +130,40 @@ fn a_mark_on_a_block_that_was_connected_is_a_finding() {
         jobs::repair(&options, &sync, &|_| ()).unwrap();
         check_whole(&disk, &known, "the mark is gone");
     }
+}
+
+/// An index that has only headers, as a repair leaves it that was stopped between headers and places: the blocks are
+/// used where they lie, nothing is fetched or copied, and the coins stay.
+#[test]
+fn an_index_with_headers_alone_is_made_again_from_the_files() {
+    let known = Known::new();
+    let disk = known.whole();
+    let before = kept(&disk);
+    let headers: Vec<IndexEntry> =
+        before.0.iter().map(|entry| IndexEntry::header_only(entry.header, entry.hash, entry.height)).collect();
+    let layout = Layout::new(Path::new(DATADIR), "regtest", None);
+    let files: Vec<(u32, FileInfo)> = (0..).zip(before.1.iter().cloned()).collect();
+    let changes = IndexChanges { entries: &headers, files: &files, ..IndexChanges::default() };
+    store::reindex::replace_index(disk.shared(), &layout, &changes).unwrap().settle().unwrap();
+    let found = findings(&options(&disk), Depth::Quick);
+    let [finding] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(finding.kind, Kind::CoinsApart);
+    assert!(finding.detail.contains("has only the header of"), "{finding:?}");
+    for why in [
+        jobs::verify(&options(&disk), 4, 0, &|_| ()).unwrap_err().to_string(),
+        jobs::import(&options(&disk), &[], &|_| ()).unwrap_err().to_string(),
+    ] {
+        assert!(why.contains("as a connected block") && why.contains("Run ffwd repair"), "{why}");
+    }
+    let blocks = |disk: &SimDisk| -> Vec<Vec<u8>> {
+        (0..=TIP / PER_FILE).map(|number| read(disk, &block_file(number, "blk"))).collect()
+    };
+    let stored = blocks(&disk);
+    let report = jobs::repair(&options(&disk), &SyncOptions::alone(), &|_| ()).unwrap();
+    assert_eq!(report.fetched, 0);
+    assert!(blocks(&disk) == stored && disk.metadata(&block_file(TIP / PER_FILE + 1, "blk")).unwrap().is_none());
+    let after = kept(&disk);
+    assert_eq!(after.0, before.0);
+    assert!(after.2 == before.2, "the coins were rewritten");
+    check_whole(&disk, &known, "headers alone");
 }

@@ -276,7 +276,7 @@ fn mismatched_index_and_coins_are_refused_unchanged() {
     };
     let other_half: Change =
         |disk, _| leave_heads(disk, BlockHash::from_bytes([7; 32]), BlockHash::from_bytes([8; 32]));
-    let apart = "do not belong together. Run ffwd reindex";
+    let apart = "do not belong together. Run ffwd repair";
     for (row, change, job, want) in [
         ("import, no index", no_index, import, apart),
         ("import, an empty index", empty_index, import, apart),

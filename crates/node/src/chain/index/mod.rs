@@ -250,7 +250,12 @@ impl BlockIndex {
     /// The lowest block up to `tip` that was not connected, according to the index.
     pub fn first_unconnected(&self, tip: NodeId) -> Option<NodeId> {
         let path = self.headers.path(GENESIS, tip);
-        path.into_iter().find(|&id| self.body(id).validity() < Validity::Scripts)
+        path.into_iter().find(|&id| !self.was_connected(id))
+    }
+
+    /// Whether a block was ever connected, according to the index.
+    pub fn was_connected(&self, id: NodeId) -> bool {
+        self.body(id).validity() >= Validity::Scripts
     }
 
     /// Every place in use that an entry can name, with its block and size.

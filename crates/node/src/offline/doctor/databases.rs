@@ -2,7 +2,7 @@
 
 use super::{At, Depth, Files, Kind, Look, read_through, rebuilt};
 use crate::chain::index::BlockIndex;
-use crate::chain::tree::NodeId;
+use crate::chain::tree::{GENESIS, NodeId};
 use crate::datadir::lock;
 use crate::options::{IndexKind, Prune};
 use crate::utxo_stats::{SetHash, set_totals, setinfo};
@@ -142,9 +142,13 @@ impl Look<'_> {
             self.every_coin(&coins, best, seconds);
         }
         let best = best?;
-        let tip = known?.tree.headers().find(&best);
-        if tip.is_none() {
-            let what = format!("chainstate: its best block {best} is not in the block index");
+        let tree = &known?.tree;
+        let tip = tree.headers().find(&best);
+        let is_of_snapshot = dir != self.layout.chainstate_dir();
+        let is_connected = |&id: &NodeId| id == GENESIS || is_of_snapshot || tree.was_connected(id);
+        if tip.filter(is_connected).is_none() {
+            let lacks = if tip.is_some() { "the block index has only the header of" } else { "the block index lacks" };
+            let what = format!("chainstate: {lacks} its best block {best}");
             self.find(Kind::CoinsApart, &dir, At { hash: Some(best), ..At::ALL }, what, seconds);
         }
         tip

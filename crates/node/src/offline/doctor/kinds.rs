@@ -76,7 +76,7 @@ pub enum Kind {
     CoinsDamaged,
     /// bitcoind was stopped while it wrote the coins.
     CoinsHalfWritten,
-    /// Its best block is not in the index.
+    /// Its best block is not in the index, or not connected there.
     CoinsApart,
     /// An optional index is damaged.
     OptionalIndexDamaged,
@@ -432,8 +432,9 @@ impl Kind {
             ),
             Kind::CoinsApart => texts(
                 "chainstate-apart",
-                "the best block of the chainstate is not in the index",
-                "One of the two was put back from a copy. bitcoind does not start",
+                "block index and chainstate do not belong together",
+                "One of the two was put back from a copy, or a repair was interrupted. bitcoind does not start, or fails later. \
+                 The index is made again from the block files",
                 "ffwd repair {at}",
             ),
             Kind::OptionalIndexDamaged => texts(

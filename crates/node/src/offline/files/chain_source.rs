@@ -5,8 +5,9 @@
 //! headers. The chain is that of the coins; if there is no chainstate, the chain with the most work among those that
 //! were connected.
 
+use crate::datadir::apart;
 use crate::fault::Fault;
-use crate::offline::read_only::{apart, best_block, chainstate_dir, load};
+use crate::offline::read_only::{best_block, chainstate_dir, load};
 use crate::options::Options;
 use consensus::header::Ancestor;
 use primitives::{BlockHash, Header, Height, Work};

@@ -2,9 +2,10 @@
 //!
 //! Like [`crate::utxo_stats::setinfo`], but without locks, and with a sum over the same coins that the caller defines.
 
+use crate::datadir::apart;
 use crate::datadir::lock;
 use crate::fault::Fault;
-use crate::offline::read_only::{apart, chainstate_dir, entry};
+use crate::offline::read_only::{chainstate_dir, entry};
 use crate::options::Options;
 use crate::threads::shares::{Shares, in_order};
 use crate::utxo_stats::setinfo::{Part, Whole, decode};
