@@ -1,8 +1,8 @@
 //! A data directory that is damaged: each damage is named, a repair ends with the right set, and no block is fetched that can
-//! be read. Damages are combined by seed; a repair is stopped at its operations, and goes on.
+//! be read. Damages are combined by seed.
 //!
 //! `DOCTOR_RUNS=1000` plays more seeds, from the one that `DOCTOR_FROM` names; with `BITCOIND_EXE` bitcoind then starts
-//! on each repaired directory. With `SLOW=1` every operation of a repair is a row. A run that fails says its seed.
+//! on each repaired directory. A run that fails says its seed.
 
 use crate::chain::{chain, file, hash_of, put};
 use crate::data_directory::{self, DATADIR};
@@ -40,7 +40,7 @@ pub(crate) fn block_file(number: usize, kind: &str) -> PathBuf {
     net(&format!("blocks/{kind}{number:05}.dat"))
 }
 
-fn hidden(mut bytes: Vec<u8>) -> Vec<u8> {
+pub(crate) fn hidden(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte ^= KEY[at % 8]);
     bytes
 }
@@ -57,7 +57,7 @@ pub(crate) fn replace(disk: &SimDisk, path: &Path, bytes: &[u8]) {
 /// The chain, a whole data directory with it, and its set.
 pub(crate) struct Known {
     pub(crate) blocks: Blocks,
-    heights: HashMap<BlockHash, usize>,
+    pub(crate) heights: HashMap<BlockHash, usize>,
     pub(crate) set: String,
 }
 
@@ -101,8 +101,8 @@ pub(crate) fn flip(disk: &SimDisk, path: &Path, at: usize) {
 }
 
 /// A damage: its name, the kinds of findings of which one names it, and the heights that may be fetched for it.
-struct Damage {
-    name: &'static str,
+pub(crate) struct Damage {
+    pub(crate) name: &'static str,
     kinds: &'static [Kind],
     fetch: BTreeSet<usize>,
 }
@@ -111,7 +111,7 @@ fn of_file(number: usize) -> BTreeSet<usize> {
     (number * PER_FILE..(number + 1) * PER_FILE).collect()
 }
 
-const DAMAGES: usize = 17;
+pub(crate) const DAMAGES: usize = 20;
 
 /// A file and the one behind it under each other's names.
 fn swap(disk: &SimDisk, number: usize) {
@@ -121,8 +121,23 @@ fn swap(disk: &SimDisk, number: usize) {
     replace(disk, &paths[1], &first);
 }
 
+/// The largest table in a directory, unless an earlier damage removed it.
+fn largest_table(disk: &SimDisk, dir: &str) -> Option<PathBuf> {
+    let dir = net(dir);
+    let files = disk.list(&dir).ok()?.into_iter().map(|entry| dir.join(&entry.name));
+    let tables = files.filter(|path| path.to_string_lossy().ends_with(".ldb"));
+    tables.max_by_key(|path| read(disk, path).len())
+}
+
+/// `number`: two flips of one bit would undo each other.
+fn flip_table(disk: &SimDisk, dir: &str, number: usize) {
+    if let Some(path) = largest_table(disk, dir) {
+        flip(disk, &path, read(disk, &path).len() / 3 + number);
+    }
+}
+
 /// Does one of the damages to file `number`, so that several do not meet in one file.
-fn damage(disk: &SimDisk, known: &Known, which: usize, number: usize, random: &mut Rng) -> Damage {
+pub(crate) fn damage(disk: &SimDisk, known: &Known, which: usize, number: usize, random: &mut Rng) -> Damage {
     let path = block_file(number, "blk");
     let height = number * PER_FILE + random.below(PER_FILE);
     let place = known.place(height);
@@ -197,9 +212,21 @@ fn damage(disk: &SimDisk, known: &Known, which: usize, number: usize, random: &m
             swap(disk, number);
             is("swapped", &[Kind::BlockFileSwapped], BTreeSet::new())
         }
-        _ => {
+        16 => {
             let _ = disk.remove_dir_all(&net("blocks/index"));
             is("index gone", &[Kind::IndexMissing], BTreeSet::new())
+        }
+        17 => {
+            flip_table(disk, "chainstate", number);
+            is("a coin table", &[Kind::CoinsDamaged, Kind::CoinsMissing], BTreeSet::new())
+        }
+        18 => {
+            flip_table(disk, "blocks/index", number);
+            is("an index table", &[Kind::IndexDamaged], BTreeSet::new())
+        }
+        _ => {
+            largest_table(disk, "blocks/index").into_iter().for_each(|path| disk.remove_file(&path).unwrap());
+            is("an index table missing", &[Kind::IndexDamaged, Kind::IndexMissing], BTreeSet::new())
         }
     }
 }
@@ -222,7 +249,8 @@ pub(crate) fn check_whole(disk: &SimDisk, known: &Known, row: &str) {
     assert_eq!(set_of(disk), known.set, "{row}");
 }
 
-fn play(known: &Known, seed: u64) -> SimDisk {
+/// A disk with one to three damages, and the damages.
+pub(crate) fn hurt(known: &Known, seed: u64) -> (SimDisk, Vec<Damage>) {
     let mut random = Rng::new(seed);
     let disk = known.whole();
     let count = 1 + random.below(3);
@@ -231,8 +259,23 @@ fn play(known: &Known, seed: u64) -> SimDisk {
         let which = if seed < DAMAGES as u64 && number == 1 { seed as usize } else { random.below(DAMAGES) };
         damages.push(damage(&disk, known, which, 2 * number - 1, &mut random));
     }
+    (disk, damages)
+}
+
+/// Names of the damages, for messages.
+pub(crate) fn row_of(seed: u64, damages: &[Damage]) -> String {
     let names: Vec<&str> = damages.iter().map(|damage| damage.name).collect();
-    let row = format!("seed {seed}: {}", names.join(", "));
+    format!("seed {seed}: {}", names.join(", "))
+}
+
+/// The heights that may be fetched for these damages.
+pub(crate) fn may_fetch(damages: &[Damage]) -> BTreeSet<usize> {
+    damages.iter().flat_map(|damage| damage.fetch.iter().copied()).collect()
+}
+
+fn play(known: &Known, seed: u64) -> SimDisk {
+    let (disk, damages) = hurt(known, seed);
+    let row = row_of(seed, &damages);
     let found = jobs::doctor(&options(&disk), Depth::Deep, &|_| ()).unwrap().findings;
     // Without an index, or without a key, no place is known.
     let is_blind =
@@ -245,7 +288,7 @@ fn play(known: &Known, seed: u64) -> SimDisk {
     let (sync, asked) = peer(known);
     let report = jobs::repair(&options(&disk), &sync, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
     assert!(report.left.is_empty() && !report.done.is_empty(), "{row}: {report:?}");
-    let may: BTreeSet<usize> = damages.iter().flat_map(|damage| damage.fetch.iter().copied()).collect();
+    let may = may_fetch(&damages);
     let did: BTreeSet<usize> = asked.lock().unwrap().iter().map(|hash| known.heights[hash]).collect();
     assert!(did.is_subset(&may), "{row}: fetched {:?}", did.difference(&may).collect::<Vec<_>>());
     check_whole(&disk, known, &row);
@@ -278,7 +321,7 @@ fn write_out(disk: &SimDisk, from: &Path, to: &Path) {
     }
 }
 
-fn number(variable: &str) -> Option<u64> {
+pub(crate) fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().expect("a number"))
 }
 
@@ -295,64 +338,6 @@ fn damages_are_named_and_mended_with_the_least_work() {
             check_with_bitcoind(&disk, &known);
         }
     }
-}
-
-#[test]
-fn a_repair_that_is_stopped_at_any_operation_goes_on() {
-    let known = Known::new();
-    stopped_at_any_operation(&known, "index whole", &[(1, 0), (2, 3), (3, 10), (4, 7)]);
-    stopped_at_any_operation(&known, "index gone", &[(1, 16), (2, 3), (3, 11), (4, 0)]);
-}
-
-fn stopped_at_any_operation(known: &Known, what: &str, damages: &[(usize, usize)]) {
-    let hurt = || {
-        let disk = known.whole();
-        let mut random = Rng::new(3);
-        for &(number, which) in damages {
-            damage(&disk, known, which, number, &mut random);
-        }
-        disk.sync_dir(&net("blocks")).unwrap();
-        disk
-    };
-    let (sync, asked) = peer(known);
-    let disk = hurt();
-    let before = disk.operations();
-    jobs::repair(&options(&disk), &sync, &|_| ()).unwrap();
-    let operations = disk.operations() - before;
-    check_whole(&disk, known, "never stopped");
-    let fetched = asked.lock().unwrap().clone();
-    let are_fetched = |heights: &[usize]| heights.iter().all(|&at| fetched.contains(&hash_of(&known.blocks[at])));
-    assert!(are_fetched(&twice(&disk, known)), "never stopped");
-    let stride = if testkit::is_slow() { 1 } else { (operations / 12).max(1) };
-    for at in (0..operations).step_by(stride as usize) {
-        let disk = hurt();
-        disk.fail_at(disk.operations() + at, 1, Accident::Stop);
-        let stopped = jobs::repair(&options(&disk), &sync, &|_| ());
-        for loss in [Loss::Nothing, Loss::Unsynced] {
-            let row = format!("{what}, stopped at operation {at} of {operations}, {loss:?}, {:?}", stopped.is_ok());
-            let disk = disk.reopen(loss);
-            jobs::repair(&options(&disk), &sync, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
-            check_whole(&disk, known, &row);
-            assert_eq!(*asked.lock().unwrap(), fetched, "{row}: more was fetched");
-            let copied = twice(&disk, known);
-            assert!(are_fetched(&copied), "{row}: copied {copied:?}");
-        }
-    }
-}
-
-/// Heights of blocks of which the block files have more than one record.
-fn twice(disk: &SimDisk, known: &Known) -> Vec<usize> {
-    let magic = file(&known.blocks[..1])[..4].to_vec();
-    let mut counts = BTreeMap::new();
-    for entry in disk.list(&net("blocks")).unwrap() {
-        if entry.name.to_string_lossy().starts_with("blk") {
-            let bytes = hidden(read(disk, &net("blocks").join(&entry.name)));
-            let records = bytes.windows(88).filter(|record| record.starts_with(&magic));
-            let found = records.filter_map(|record| known.heights.get(&hash_of(&record[8..])));
-            found.for_each(|&height| *counts.entry(height).or_insert(0) += 1);
-        }
-    }
-    counts.into_iter().filter(|&(_, count)| count > 1).map(|(height, _)| height).collect()
 }
 
 /// A stop between two moves leaves a file under a name that only says where it goes.

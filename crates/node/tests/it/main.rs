@@ -16,6 +16,7 @@ mod damaged_records;
 mod data_directory;
 mod doctor;
 mod doctor_checks;
+mod doctor_stops;
 mod existing;
 mod failed_run_ends;
 mod file_systems;
