@@ -227,18 +227,13 @@ pub fn replace_index(host: impl Into<Host>, layout: &Layout, content: &IndexChan
 pub fn finish_index_swap(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     let new = new_index_dir(layout);
     let dir = layout.index_dir();
-    let aside = old_index_dir(layout);
     if leveldb::is_installing(&**disk, &new)? {
         // If another program opened it meanwhile, that program's result stays.
         leveldb::install(disk, &new, &dir)?;
     }
     let disk = &**disk;
     let parent = dir.parent().ok_or_else(|| no_parent(&dir))?;
-    if disk.metadata(&dir)?.is_none() && disk.metadata(&aside)?.is_some() && Db::exists(disk, &new)? {
-        disk.rename(&new, &dir)?;
-        disk.sync_dir_once(parent)?;
-    }
-    for left in [new, aside] {
+    for left in [new, old_index_dir(layout)] {
         if disk.metadata(&left)?.is_some() {
             empty_database(disk, &left)?;
             remove_tree(disk, &left)?;
@@ -253,6 +248,7 @@ fn new_index_dir(layout: &Layout) -> PathBuf {
     layout.index_dir().with_file_name("ffwd-index.new")
 }
 
+/// A leftover, which is removed.
 fn old_index_dir(layout: &Layout) -> PathBuf {
     layout.index_dir().with_file_name("ffwd-index.old")
 }

@@ -99,15 +99,15 @@ pub(crate) fn open_existing<'e>(
         Some(heads) => replay(&datadir, heads)?,
         None => datadir.stand(best)?,
     };
-    // This is done only when it is known that the data directory can be continued.
-    if loaded.entries.is_empty() {
-        datadir.write_genesis()?;
-        datadir.mark_genesis();
-    }
     datadir.set_active(tip);
     datadir.refused.load(&datadir.index);
     if purpose.works() {
+        // What follows writes, so it is done only when it is known that the data directory can be continued.
         datadir.take_in_unindexed(lock::clock(options)?)?;
+        if loaded.entries.is_empty() {
+            datadir.write_genesis()?;
+            datadir.mark_genesis();
+        }
         check_tip_time(&datadir, tip)?;
         if base.is_none() {
             check_witnesses(&datadir, &loaded)?;

@@ -1,7 +1,7 @@
 //! A repair that is stopped goes on: the set is right, no block is fetched that can be read, and none is copied.
 //!
-//! With `SLOW=1` every operation of a repair is a row, and more seeds are played; `DOCTOR_STOPS=1000` plays as many. A
-//! run that fails says its seed.
+//! With `SLOW=1` every operation of a repair is a row, and more seeds are played; `DOCTOR_STOPS=1000` plays as many,
+//! from the one that `DOCTOR_FROM` names. A run that fails says its seed.
 
 use crate::chain::{file, hash_of};
 use crate::doctor::{Known, check_whole, damage, hidden, hurt, may_fetch, net, number, options, peer, read, row_of};
@@ -61,7 +61,8 @@ fn stopped_at_any_operation(known: &Known, what: &str, damages: &[(usize, usize)
 fn a_repair_of_any_damages_goes_on_after_each_stop() {
     let known = Known::new();
     let count = number("DOCTOR_STOPS").unwrap_or(if testkit::is_slow() { 20 * RUNS } else { RUNS });
-    for seed in 0..count {
+    let from = number("DOCTOR_FROM").unwrap_or(0);
+    for seed in from..from + count {
         let mut random = Rng::new(seed);
         let (hurt, damages) = hurt(&known, 1000 + seed);
         let (sync, asked) = peer(&known);

@@ -36,8 +36,7 @@ pub fn empty(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     empty_database(disk, &layout.chainstate_dir())
 }
 
-/// A chainstate under construction, the one that it will replace, and the place where earlier versions moved the latter
-/// meanwhile.
+/// A chainstate under construction, the one that it will replace, and a leftover beside them, which is removed.
 struct Places {
     new: PathBuf,
     old: PathBuf,
@@ -225,11 +224,6 @@ pub fn finish_swap(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
             retire(&**disk, new)?;
         }
         let disk = &**disk;
-        let is_cut = disk.metadata(old)?.is_none() && disk.metadata(aside)?.is_some();
-        if is_cut && disk.metadata(&new.join(MARKER))?.is_some() {
-            disk.rename(new, old)?;
-            sync_both(disk, layout)?;
-        }
         if disk.metadata(new)?.is_some() && disk.metadata(&new.join(MARKER))?.is_none() {
             remove_if_there(disk, new)?;
         }
