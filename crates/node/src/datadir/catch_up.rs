@@ -19,6 +19,7 @@ use indexes::{BlockRecords, IndexKind, Wanted, locator};
 use primitives::undo::spent_coins;
 use primitives::{BlockHash, Height, Tables};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 use store::indexes::rebuild_advice;
@@ -142,6 +143,7 @@ impl DataDir<'_> {
                 ));
             }
             if height > fork {
+                self.check_undo(kind, &root, best, tip)?;
                 let blocks = height.blocks_above(fork);
                 self.reporter.note(format!(
                     "{} is at height {height}, off the chain or above its end: its last {blocks} blocks are disconnected",
@@ -150,6 +152,22 @@ impl DataDir<'_> {
             }
         }
         Ok(from)
+    }
+
+    /// Fails if an index must be rewound past blocks whose undo data was never written, because they were not connected
+    /// since an older index was made.
+    fn check_undo(&self, kind: IndexKind, root: &Path, best: BlockHash, tip: NodeId) -> Result<(), Fault> {
+        let index = self.index.read();
+        let tree = index.headers();
+        let off = tree.find(&best).map(|node| tree.path(tree.fork(node, tip), node)).unwrap_or_default();
+        let Some(&lacking) = off.iter().find(|&&node| kind == IndexKind::CoinStats && !index.was_connected(node))
+        else {
+            return Ok(());
+        };
+        let height = tree.height(lacking);
+        let wanted = format!("undo data from height {height} on, to rewind {} to the chain", kind.core_name());
+        let found = "none: the index is older than the block index";
+        Err(store::Fault::new(FaultKind::Refused, root, wanted, found, rebuild_advice(kind, root)).into())
     }
 
     /// Rewinds indexes that are off the chain of `tip`, the highest block first.

@@ -115,14 +115,16 @@ impl DataDir<'_> {
         Ok(())
     }
 
-    /// Writes the genesis block into a new file after the others, if no file has it.
+    /// Writes the genesis block into a new file after the others, if no file has it whole: no check of its data follows,
+    /// because it is never connected.
     ///
     /// # Errors
     ///
     /// An I/O error.
     pub(crate) fn write_genesis(&self) -> Result<(), Fault> {
         let genesis = *self.index.read().body(GENESIS);
-        if genesis.location().is_some() || genesis.is_pruned() {
+        let is_whole = |at| self.files.read_block(at).is_ok_and(|bytes| bytes == self.params.genesis);
+        if genesis.location().is_some_and(is_whole) || genesis.is_pruned() {
             return Ok(());
         }
         if !self.files.numbers()?.there.is_empty() {
@@ -142,7 +144,7 @@ impl DataDir<'_> {
         let at = self.writer.append_block(&self.reporter, genesis, Height::GENESIS, header.time())?;
         self.index
             .write()
-            .found(GENESIS, BlockAt { file: at.file, offset: u64::from(at.offset), size: genesis.len() as u32 });
+            .prefer(GENESIS, BlockAt { file: at.file, offset: u64::from(at.offset), size: genesis.len() as u32 });
         Ok(())
     }
 

@@ -96,6 +96,9 @@ fn work(datadir: &DataDir<'_>, before: &Before) -> Result<JobReport, Fault> {
         datadir.reporter.note(format!("Going on from height {height_start}, where an earlier run was stopped"));
     }
     datadir.set_active(start);
+    if before.resumes {
+        remove_older_indexes(datadir, start)?;
+    }
     datadir.open_indexes(&datadir.options.indexes, start)?;
     let mut engine = engine_for_set(datadir, start, before.coins);
     let mut stopped = false;
@@ -128,6 +131,25 @@ fn work(datadir: &DataDir<'_>, before: &Before) -> Result<JobReport, Fault> {
         say_what_is_missing(datadir, engine.tip());
     }
     Ok(report(datadir, engine.tip(), height_start, engine.pipeline.stats().snapshot(), stopped))
+}
+
+/// Removes optional indexes that the interrupted run did not build, because it had no option for them: an index of that
+/// run never has more than its coins, and others cannot be rewound, since the undo data is written again too.
+fn remove_older_indexes(datadir: &DataDir<'_>, start: NodeId) -> Result<(), Fault> {
+    for &kind in &datadir.options.indexes {
+        let best =
+            IndexDb::open_read_only(&datadir.host, &datadir.layout, kind)?.map(|db| db.best_block()).transpose()?;
+        let Some(best) = best.flatten() else { continue };
+        let is_below = {
+            let tree = datadir.headers();
+            tree.find(&best).is_some_and(|node| tree.is_ancestor(node, start))
+        };
+        if !is_below {
+            datadir.reporter.note(format!("{} is older than this reindex, and is built again", kind.name()));
+            datadir.with_room(|| IndexDb::remove(&*datadir.disk, &datadir.layout, kind))?;
+        }
+    }
+    Ok(())
 }
 
 /// Reports a better chain of which only headers are known: blocks of it are missing in the files, or damaged.

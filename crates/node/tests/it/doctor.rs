@@ -24,7 +24,7 @@ use testkit::bitcoind::{self, Bitcoind, CHECKS};
 
 pub(crate) const TIP: usize = 140;
 pub(crate) const PER_FILE: usize = 20;
-const KEY: [u8; 8] = [0x5a, 0xc3, 0x0f, 0x87, 0x11, 0x42, 0xd9, 0x6b];
+pub(crate) const KEY: [u8; 8] = [0x5a, 0xc3, 0x0f, 0x87, 0x11, 0x42, 0xd9, 0x6b];
 /// Seeds that are played where none are asked for.
 const RUNS: u64 = 12;
 

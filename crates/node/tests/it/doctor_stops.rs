@@ -92,16 +92,19 @@ fn a_repair_of_any_damages_goes_on_after_each_stop() {
     }
 }
 
-/// Heights of blocks of which the block files have more than one record.
-fn twice(disk: &SimDisk, known: &Known) -> Vec<usize> {
+/// Heights of blocks of which the block files have more than one whole record.
+pub(crate) fn twice(disk: &SimDisk, known: &Known) -> Vec<usize> {
     let magic = file(&known.blocks[..1])[..4].to_vec();
     let mut counts = BTreeMap::new();
     for entry in disk.list(&net("blocks")).unwrap() {
         if entry.name.to_string_lossy().starts_with("blk") {
             let bytes = hidden(read(disk, &net("blocks").join(&entry.name)));
-            let records = bytes.windows(88).filter(|record| record.starts_with(&magic));
-            let found = records.filter_map(|record| known.heights.get(&hash_of(&record[8..])));
-            found.for_each(|&height| *counts.entry(height).or_insert(0) += 1);
+            for (at, record) in bytes.windows(88).enumerate().filter(|(_, record)| record.starts_with(&magic)) {
+                let height = known.heights.get(&hash_of(&record[8..]));
+                if let Some(height) = height.filter(|height| bytes[at + 8..].starts_with(&known.blocks[**height])) {
+                    *counts.entry(*height).or_insert(0) += 1;
+                }
+            }
         }
     }
     counts.into_iter().filter(|&(_, count)| count > 1).map(|(height, _)| height).collect()

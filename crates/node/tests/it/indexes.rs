@@ -481,3 +481,72 @@ fn damaged_table_is_named_or_does_not_matter() {
     }
     check(&disk, &blocks, 100..blocks.len(), "all made again");
 }
+
+/// A stop in the middle of a removal does not leave a damaged index; one that another program built since is kept.
+#[test]
+fn an_index_whose_removal_was_stopped_is_made_again() {
+    let blocks = chain(BLOCKS);
+    let whole = disk_with(&blocks);
+    jobs::reindex(&all(&whole, false), false, &|_| ()).unwrap();
+    let before = rows(&whole, blocks.len());
+    let layout = Layout::new(Path::new(DATADIR), "regtest", None);
+    for kind in IndexKind::ALL {
+        for at in 0.. {
+            let disk = whole.reopen(Loss::Nothing);
+            disk.fail_at(disk.operations() + at, 1, Accident::Stop);
+            let is_whole = IndexDb::remove(&disk, &layout, kind).is_ok();
+            for loss in [Loss::Nothing, Loss::Unsynced] {
+                let row = format!("{}, stopped at operation {at}, {loss:?}", kind.name());
+                let disk = disk.reopen(loss);
+                jobs::index(&all(&disk, false), &[kind], &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+                assert!(rows(&disk, blocks.len()) == before, "{row}");
+                let left = disk.list(&layout.private_dir()).unwrap();
+                assert!(left.iter().all(|entry| !entry.name.to_string_lossy().contains("removing")), "{row}: {left:?}");
+            }
+            if is_whole {
+                break;
+            }
+        }
+        // The mark of a removal beside an index that is there.
+        let disk = whole.reopen(Loss::Nothing);
+        let dbs = IndexDb::open_read_only(disk.shared(), &layout, kind).unwrap().unwrap();
+        let best = dbs.best_block().unwrap();
+        put(&disk, &layout.private_dir().join(format!("removing-{}", kind.name())), b"");
+        assert_eq!(IndexDb::open(disk.shared(), &layout, kind).unwrap().best_block().unwrap(), best, "{}", kind.name());
+    }
+}
+
+/// Statistics of an earlier chain, whose undo data a reindex without this index removed: they are built again.
+#[test]
+fn an_index_that_is_older_than_a_stopped_reindex_is_made_again() {
+    let blocks = chain(BLOCKS);
+    let whole = disk_with(&blocks);
+    jobs::reindex(&all(&whole, false), false, &|_| ()).unwrap();
+    let before = rows(&whole, blocks.len());
+    let mut stopped = 0;
+    for at in (0..400).step_by(40) {
+        let disk = whole.reopen(Loss::Nothing);
+        disk.fail_at(disk.operations() + at, 1, Accident::Stop);
+        stopped += usize::from(jobs::reindex(&options(&disk, true), false, &|_| ()).is_err());
+        let disk = disk.reopen(Loss::Unsynced);
+        let all = Options { indexes: IndexKind::ALL.to_vec(), ..options(&disk, true) };
+        jobs::reindex(&all, false, &|_| ()).unwrap_or_else(|why| panic!("stopped at operation {at}: {why}"));
+        assert!(rows(&disk, blocks.len()) == before, "stopped at operation {at}");
+    }
+    assert!(stopped > 3, "{stopped}");
+}
+
+/// The same, where the index is asked for later: what to do is said.
+#[test]
+fn statistics_without_the_undo_data_to_rewind_them_are_named() {
+    let blocks = chain(BLOCKS);
+    let disk = disk_with(&blocks);
+    jobs::reindex(&all(&disk, false), false, &|_| ()).unwrap();
+    let lower = Options { stop_at_height: Some(Height::new(60)), ..options(&disk, false) };
+    jobs::reindex(&lower, false, &|_| ()).unwrap();
+    let why = jobs::index(&options(&disk, false), &[IndexKind::CoinStats], &|_| ()).unwrap_err().to_string();
+    assert!(why.contains("undo data from height 61 on") && why.contains("Remove the directory"), "{why}");
+    let layout = Layout::new(Path::new(DATADIR), "regtest", None);
+    IndexDb::remove(&disk, &layout, IndexKind::CoinStats).unwrap();
+    jobs::index(&options(&disk, false), &[IndexKind::CoinStats], &|_| ()).unwrap();
+}

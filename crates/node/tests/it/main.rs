@@ -5,6 +5,7 @@
     reason = "a test that finds something else than it needs should fail there"
 )]
 
+mod any_jobs;
 mod archival;
 mod assumed;
 mod btcd_steps;

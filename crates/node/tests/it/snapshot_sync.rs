@@ -131,16 +131,12 @@ fn sync_from_a_snapshot_goes_to_the_tip_and_validates_the_past() {
         let (report, said) = sync(&disk, &peer, Some(world.hash), options, |_| false);
         let report = report.unwrap();
         assert_eq!((report.height, report.blocks), (Height::new(BLOCKS), u64::from(BLOCKS)), "{said:#?}");
-        let order = [
-            "Headers first",
-            "you must trust the hash",
-            "the tip first",
-            "Validating the past",
-            "fully validated",
-            "ordinary one",
-        ];
+        let order =
+            ["you must trust the hash", "the tip first", "Validating the past", "fully validated", "ordinary one"];
         let places: Vec<usize> = order.iter().map(|words| place(&said, words)).collect();
-        assert!(places.is_sorted(), "{said:#?}");
+        // The headers of so short a chain may come before the sync waits for them.
+        let headers = said.iter().position(|line| line.contains("Headers first"));
+        assert!(places.is_sorted() && headers.is_none_or(|at| at < places[0]), "{said:#?}");
         world.is_whole(&disk, "from nothing");
         // The same command again has nothing to do.
         let (report, said) =
@@ -225,6 +221,11 @@ fn sync_that_is_stopped_goes_on() {
                 *seen.lock().unwrap() |= text.contains(words);
                 *seen.lock().unwrap()
             });
+            if words == "Headers first" && !*seen.lock().unwrap() {
+                report.unwrap();
+                world.is_whole(&disk, "headers that came at once");
+                continue;
+            }
             assert!(
                 report.as_ref().is_ok_and(|report| report.stopped) || report.is_err(),
                 "{words}: {report:?} {said:#?}"

@@ -21,7 +21,7 @@ use crate::fault::{Fault, FaultKind, Result};
 use crate::host::Host;
 use crate::layout::Layout;
 use ::indexes::{IndexKind, heights, locator, txindex};
-use disk::Disk;
+use disk::{Disk, DiskError};
 use leveldb::{Compaction, Db, Iter, Run};
 use primitives::BlockHash;
 use std::path::{Path, PathBuf};
@@ -56,6 +56,20 @@ pub(crate) fn database(layout: &Layout, kind: IndexKind) -> PathBuf {
     }
 }
 
+/// A file that exists while an index is removed.
+fn removal_mark(layout: &Layout, kind: IndexKind) -> PathBuf {
+    layout.private_dir().join(format!("removing-{}", kind.name()))
+}
+
+fn forget_removal(disk: &dyn Disk, layout: &Layout, kind: IndexKind) -> Result<()> {
+    let mark = removal_mark(layout, kind);
+    if disk.metadata(&mark)?.is_some() {
+        disk.remove_file(&mark)?;
+        disk.sync_dir_once(&layout.private_dir())?;
+    }
+    Ok(())
+}
+
 /// The advice for a damaged index: rebuild only this one.
 pub fn rebuild_advice(kind: IndexKind, root: &Path) -> String {
     format!(
@@ -85,6 +99,13 @@ impl IndexDb {
         let disk = &host.disk;
         let dir = database(layout, kind);
         let root = root(layout, kind);
+        if disk.metadata(&removal_mark(layout, kind))?.is_some() {
+            // An index that is there was not removed yet, or was built since, perhaps by bitcoind.
+            match Db::exists(&**disk, &dir)? {
+                true => forget_removal(&**disk, layout, kind)?,
+                false => IndexDb::remove(&**disk, layout, kind)?,
+            }
+        }
         if disk.metadata(&dir)?.is_none() {
             disk.create_dir_all(&dir)?;
             // All directory names below the network's directory.
@@ -122,19 +143,28 @@ impl IndexDb {
         Ok(Some(IndexDb { store, kind, root }))
     }
 
-    /// Removes all of an index: first the database, then its other files.
+    /// Removes all of an index: first the database, then its other files. A file in `ffwd` says so meanwhile: if this is
+    /// interrupted, the remains do not count as a damaged index, and [`IndexDb::open`] removes them.
     ///
     /// # Errors
     ///
-    /// Another program holds it, or an I/O error; the remains are not a database any more.
+    /// Another program holds it, or an I/O error; the call can be repeated.
     pub fn remove(disk: &dyn Disk, layout: &Layout, kind: IndexKind) -> Result<()> {
         let root = root(layout, kind);
-        if disk.metadata(&root)?.is_none() {
-            return Ok(());
+        let mark = removal_mark(layout, kind);
+        let own = layout.private_dir();
+        if disk.metadata(&root)?.is_some() {
+            if disk.metadata(&mark)?.is_none() {
+                disk.create_dir_all(&own)?;
+                disk.sync_dir_once(layout.net_dir())?;
+                disk.create(&mark)?.sync().map_err(DiskError::of_last_try)?;
+            }
+            disk.sync_dir_once(&own)?;
+            empty_database(disk, &database(layout, kind))?;
+            disk::remove_tree(disk, &root)?;
+            disk.sync_dir_once(&layout.indexes_dir())?;
         }
-        empty_database(disk, &database(layout, kind))?;
-        disk::remove_tree(disk, &root)?;
-        Ok(disk.sync_dir_once(&layout.indexes_dir())?)
+        forget_removal(disk, layout, kind)
     }
 
     /// The kind of this index.

@@ -253,6 +253,12 @@ impl BlockIndex {
         path.into_iter().find(|&id| !self.was_connected(id))
     }
 
+    /// Whether the genesis block was not stored yet: the index is new.
+    pub fn lacks_genesis(&self) -> bool {
+        let genesis = self.body(GENESIS);
+        !genesis.is_pruned() && genesis.validity() < Validity::Transactions
+    }
+
     /// Whether a block was ever connected, according to the index.
     pub fn was_connected(&self, id: NodeId) -> bool {
         self.body(id).validity() >= Validity::Scripts

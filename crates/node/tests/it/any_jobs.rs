@@ -1,0 +1,142 @@
+//! Jobs in any order on one data directory, each of which may be stopped at any operation.
+//!
+//! Whatever was stopped, the next job goes on; at the end the set is right, `doctor --deep` finds nothing, no block was
+//! stored twice, and none was requested again but after a stop. `JOBS_RUNS=1000` plays as many seeds, from the one that
+//! `JOBS_FROM` names; a run that fails says its seed.
+
+use crate::chain::{file, put};
+use crate::doctor::{self, KEY, Known, TIP, check_whole, net, number, replace};
+use crate::doctor_stops::twice;
+use crate::indexes::branch;
+use crate::peers::{Bend, Far, Until, open, sync_options};
+use disk::{Fault as Accident, Loss, SimDisk};
+use node::Fault;
+use node::jobs::{self, SyncOptions};
+use node::options::{IndexKind, Options, Sizes};
+use node::reporting::Event;
+use primitives::{BlockHash, Height};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use store::blockfiles::Limits;
+use testkit::Rng;
+
+/// Seeds that are played where none are asked for.
+const RUNS: u64 = 8;
+const FOREIGN: &str = "/foreign.dat";
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Job {
+    Sync,
+    SyncToHeight,
+    Import,
+    Reindex,
+    Rebuild,
+    Repair,
+    Index,
+    Verify,
+}
+
+const JOBS: [Job; 8] =
+    [Job::Sync, Job::SyncToHeight, Job::Import, Job::Reindex, Job::Rebuild, Job::Repair, Job::Index, Job::Verify];
+
+struct Walk<'w> {
+    known: &'w Known,
+    side: Vec<Vec<u8>>,
+    sync: SyncOptions,
+    random: Rng,
+    row: String,
+}
+
+impl Walk<'_> {
+    /// Options of a job, drawn; the file that an import reads is written.
+    fn prepare(&mut self, disk: &SimDisk, job: Job) -> Options {
+        let indexes = IndexKind::ALL.into_iter().filter(|_| self.random.below(4) == 0).collect();
+        let limits = Limits { file_bytes_max: 8 << 10, chunk_bytes: 2 << 10 };
+        let mut options = Options { indexes, sizes: Sizes { limits, ..Sizes::default() }, ..doctor::options(disk) };
+        if job == Job::SyncToHeight {
+            let height = self.random.below(TIP + 1) as u32;
+            self.row += &format!(" {height}");
+            options.stop_at_height = Some(Height::new(height));
+        }
+        if job == Job::Import {
+            let all = if self.random.below(4) == 0 { &self.side } else { &*self.known.blocks };
+            let first = self.random.below(all.len());
+            let end = (first + 1 + self.random.below(60)).min(all.len());
+            self.row += &format!(" {first} to {end}");
+            replace(disk, Path::new(FOREIGN), &file(&all[first..end]));
+        }
+        options
+    }
+
+    fn run(&self, options: &Options, job: Job) -> Result<(), Fault> {
+        let quiet = &|_: Event| ();
+        match job {
+            Job::Sync | Job::SyncToHeight => jobs::sync(options, &self.sync, quiet).map(drop),
+            Job::Import => jobs::import(options, &[PathBuf::from(FOREIGN)], quiet).map(drop),
+            Job::Reindex => jobs::reindex(options, false, quiet).map(drop),
+            Job::Rebuild => jobs::reindex(options, true, quiet).map(drop),
+            Job::Repair => jobs::repair(options, &self.sync, quiet).map(drop),
+            Job::Index => jobs::index(options, &options.indexes, quiet).map(drop),
+            Job::Verify => jobs::verify(options, 4, 0, quiet).map(drop),
+        }
+    }
+}
+
+fn play(known: &Known, seed: u64) {
+    let asked = Arc::new(Mutex::new(BTreeMap::<BlockHash, usize>::new()));
+    let noted = asked.clone();
+    let bend: Bend = Arc::new(move |hash: &BlockHash| {
+        *noted.lock().unwrap().entry(*hash).or_default() += 1;
+        None
+    });
+    let address = Far::listen(&known.blocks, bend, &open());
+    let side = branch(&known.blocks, 120, 6, 7);
+    let random = Rng::new(seed);
+    let sync = sync_options(&[address], Until::Tip);
+    let mut walk = Walk { known, side, sync, random, row: format!("seed {seed}:") };
+    let mut disk = SimDisk::new(0);
+    put(&disk, &net("blocks/xor.dat"), &KEY);
+    let mut stops = 0;
+    for _ in 0..2 + walk.random.below(6) {
+        let job = JOBS[walk.random.below(JOBS.len())];
+        walk.row += &format!(" {job:?}");
+        let options = walk.prepare(&disk, job);
+        let is_stopped = walk.random.below(3) > 0;
+        if is_stopped {
+            let below = 1 << (3 + walk.random.below(7));
+            let at = walk.random.below(below) as u64;
+            walk.row += &format!(" stopped at {at}");
+            disk.fail_at(disk.operations() + at, 1, Accident::Stop);
+        }
+        // It may find nothing to do, as an index does before there are blocks; what it leaves is what counts.
+        let _ = walk.run(&options, job);
+        if is_stopped {
+            let loss = if walk.random.below(2) == 0 { Loss::Nothing } else { Loss::Unsynced };
+            walk.row += &format!(" {loss:?}");
+            disk = disk.reopen(loss);
+            stops += 1;
+        }
+        walk.row += ";";
+    }
+    let row = walk.row.clone();
+    let last = walk.prepare(&disk, Job::Sync);
+    jobs::sync(&last, &walk.sync, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+    check_whole(&disk, known, &row);
+    assert_eq!(twice(&disk, known), [0; 0], "{row}: stored twice");
+    // A stop loses what is under way.
+    let asked = asked.lock().unwrap();
+    let again: Vec<_> =
+        asked.iter().filter(|&(_, &count)| count > 1 + stops).map(|(hash, _)| known.heights[hash]).collect();
+    assert_eq!(again, [0; 0], "{row}: requested again");
+}
+
+#[test]
+fn jobs_go_on_after_any_others_and_any_stops() {
+    let known = Known::new();
+    let from = number("JOBS_FROM").unwrap_or(0);
+    let count = number("JOBS_RUNS").unwrap_or(if testkit::is_slow() { 20 * RUNS } else { RUNS });
+    for seed in from..from + count {
+        play(&known, seed);
+    }
+}
