@@ -4,15 +4,17 @@
 //! stored twice, and none was requested again but after a stop. `JOBS_RUNS=1000` plays as many seeds, from the one that
 //! `JOBS_FROM` names; a run that fails says its seed.
 
-use crate::chain::{file, put};
+use crate::archival::{check_archival, set_of, unpruned};
+use crate::chain::{chain, file, put};
 use crate::doctor::{self, KEY, Known, TIP, check_whole, net, number, replace};
 use crate::doctor_stops::twice;
 use crate::indexes::branch;
-use crate::peers::{Bend, Far, Until, open, sync_options};
+use crate::peers::{Bend, Blocks, Far, Until, open, sync_options};
+use crate::prune::{BLOCKS, TARGET_BYTES, write_files};
 use disk::{Fault as Accident, Loss, SimDisk};
 use node::Fault;
 use node::jobs::{self, SyncOptions};
-use node::options::{IndexKind, Options, Sizes};
+use node::options::{IndexKind, Options, Prune, Sizes};
 use node::reporting::Event;
 use primitives::{BlockHash, Height};
 use std::collections::BTreeMap;
@@ -138,5 +140,95 @@ fn jobs_go_on_after_any_others_and_any_stops() {
     let count = number("JOBS_RUNS").unwrap_or(if testkit::is_slow() { 20 * RUNS } else { RUNS });
     for seed in from..from + count {
         play(&known, seed);
+    }
+}
+
+/// What is done with a directory that is pruned at times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PruneJob {
+    Prune,
+    Archive,
+    Plain,
+    Reindex,
+    Repair,
+    Index,
+    Verify,
+}
+
+const PRUNE_JOBS: [PruneJob; 9] = [
+    PruneJob::Prune,
+    PruneJob::Prune,
+    PruneJob::Archive,
+    PruneJob::Archive,
+    PruneJob::Plain,
+    PruneJob::Reindex,
+    PruneJob::Repair,
+    PruneJob::Index,
+    PruneJob::Verify,
+];
+
+fn play_pruned(blocks: &Blocks, set: &str, seed: u64) {
+    let mut random = Rng::new(seed);
+    let address = Far::listen(blocks, Arc::new(|_: &BlockHash| None), &open());
+    let sync = sync_options(&[address], Until::Tip);
+    let archive = SyncOptions { to_archival: true, ..sync.clone() };
+    let quiet = &|_: Event| ();
+    let mut row = format!("seed {seed}:");
+    let mut disk = SimDisk::new(0);
+    put(&disk, &net("blocks/xor.dat"), &[0; 8]);
+    for _ in 0..2 + random.below(5) {
+        let job = PRUNE_JOBS[random.below(PRUNE_JOBS.len())];
+        row += &format!(" {job:?}");
+        let mut options = unpruned(&disk);
+        options.indexes = IndexKind::ALL.into_iter().filter(|_| random.below(5) == 0).collect();
+        if job == PruneJob::Prune || random.below(3) == 0 {
+            options.prune = Prune::Target { bytes: TARGET_BYTES };
+        }
+        if random.below(4) == 0 {
+            let height = random.below(blocks.len()) as u32;
+            row += &format!(" to {height}");
+            options.stop_at_height = Some(Height::new(height));
+        }
+        let is_stopped = random.below(3) > 0;
+        if is_stopped {
+            let below = 1 << (4 + random.below(8));
+            let at = random.below(below) as u64;
+            row += &format!(" stopped at {at}");
+            disk.fail_at(disk.operations() + at, 1, Accident::Stop);
+        }
+        // It may be refused, as a reindex is where blocks are pruned.
+        let _ = match job {
+            PruneJob::Prune | PruneJob::Plain => jobs::sync(&options, &sync, quiet).map(drop),
+            PruneJob::Archive => {
+                let options = Options { prune: Prune::Off, ..options };
+                jobs::sync(&options, &archive, quiet).map(drop)
+            }
+            PruneJob::Reindex => jobs::reindex(&options, random.below(2) == 0, quiet).map(drop),
+            PruneJob::Repair => jobs::repair(&options, &sync, quiet).map(drop),
+            PruneJob::Index => jobs::index(&options, &options.indexes, quiet).map(drop),
+            PruneJob::Verify => jobs::verify(&options, 4, 0, quiet).map(drop),
+        };
+        if is_stopped {
+            let loss = if random.below(2) == 0 { Loss::Nothing } else { Loss::Unsynced };
+            row += &format!(" {loss:?}");
+            disk = disk.reopen(loss);
+        }
+        row += ";";
+    }
+    jobs::sync(&unpruned(&disk), &archive, quiet).unwrap_or_else(|why| panic!("{row}: {why}"));
+    check_archival(&disk, set, &row);
+}
+
+#[test]
+fn pruned_directories_become_archival_after_any_jobs_and_any_stops() {
+    let blocks: Blocks = chain(BLOCKS);
+    let whole = SimDisk::new(0);
+    write_files(&unpruned(&whole), &blocks);
+    jobs::reindex(&unpruned(&whole), false, &|_| ()).unwrap();
+    let set = set_of(&whole);
+    let from = number("JOBS_FROM").unwrap_or(0);
+    let count = number("JOBS_RUNS").unwrap_or(if testkit::is_slow() { 20 * RUNS } else { RUNS / 2 });
+    for seed in from..from + count {
+        play_pruned(&blocks, &set, seed);
     }
 }

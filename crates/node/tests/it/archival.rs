@@ -28,7 +28,7 @@ fn pruned(blocks: &[Vec<u8>]) -> SimDisk {
     disk
 }
 
-fn unpruned(disk: &SimDisk) -> Options {
+pub(crate) fn unpruned(disk: &SimDisk) -> Options {
     options(Path::new(DATADIR), disk.shared(), Prune::Off)
 }
 
@@ -46,7 +46,7 @@ fn missing(disk: &SimDisk) -> BTreeSet<BlockHash> {
     index(disk).entries.iter().filter(|entry| entry.data().is_none()).map(|entry| entry.hash).collect()
 }
 
-fn set_of(disk: &SimDisk) -> String {
+pub(crate) fn set_of(disk: &SimDisk) -> String {
     format!("{:?}", jobs::set_info(&unpruned(disk), SetHash::Serialized, &|_| ()).unwrap().hash)
 }
 
@@ -65,7 +65,7 @@ fn peer(blocks: &[Vec<u8>]) -> (SyncOptions, Asked) {
     (SyncOptions { to_archival: true, ..sync_options(&[address], Until::Tip) }, asked)
 }
 
-fn check_archival(disk: &SimDisk, set: &str, row: &str) {
+pub(crate) fn check_archival(disk: &SimDisk, set: &str, row: &str) {
     let loaded = index(disk);
     assert!(!loaded.is_pruned, "{row}");
     assert_eq!(missing(disk), BTreeSet::new(), "{row}");
