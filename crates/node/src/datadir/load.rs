@@ -115,6 +115,19 @@ impl DataDir<'_> {
         Ok(())
     }
 
+    /// Stores the genesis block in a new data directory.
+    ///
+    /// # Errors
+    ///
+    /// An I/O error.
+    pub(crate) fn store_genesis(&self) -> Result<(), Fault> {
+        if self.index.read().lacks_genesis() {
+            self.write_genesis()?;
+            self.mark_genesis();
+        }
+        Ok(())
+    }
+
     /// Writes the genesis block into a new file after the others, if no file has it whole: no check of its data follows,
     /// because it is never connected.
     ///

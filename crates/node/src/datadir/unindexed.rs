@@ -110,12 +110,14 @@ impl DataDir<'_> {
             scan => scan?,
         };
         let Scan { blocks, ends, .. } = scan;
-        if self.writer.cover_files(&ends, &cut) {
+        let is_changed = self.writer.cover_files(&ends, &cut);
+        self.use_found(blocks, now);
+        if is_changed {
             // The index is written immediately, because bitcoind may be the next program that opens this data
-            // directory.
+            // directory. It does not start on one that has the genesis block's header alone.
+            self.store_genesis()?;
             self.write_index(None)?;
         }
-        self.use_found(blocks, now);
         Ok(())
     }
 

@@ -104,10 +104,7 @@ pub(crate) fn open_existing<'e>(
     if purpose.works() {
         // What follows writes, so it is done only when it is known that the data directory can be continued.
         datadir.take_in_unindexed(lock::clock(options)?)?;
-        if datadir.index.read().lacks_genesis() {
-            datadir.write_genesis()?;
-            datadir.mark_genesis();
-        }
+        datadir.store_genesis()?;
         check_tip_time(&datadir, tip)?;
         if base.is_none() {
             check_witnesses(&datadir, &loaded)?;

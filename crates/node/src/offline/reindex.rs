@@ -133,18 +133,20 @@ fn work(datadir: &DataDir<'_>, before: &Before) -> Result<JobReport, Fault> {
     Ok(report(datadir, engine.tip(), height_start, engine.pipeline.stats().snapshot(), stopped))
 }
 
-/// Removes optional indexes that the interrupted run did not build, because it had no option for them: an index of that
-/// run never has more than its coins, and others cannot be rewound, since the undo data is written again too.
+/// Removes optional indexes that the interrupted run did not build, because it had no option for them, and that cannot be
+/// rewound to its chain: that run wrote no undo data of their last blocks.
 fn remove_older_indexes(datadir: &DataDir<'_>, start: NodeId) -> Result<(), Fault> {
     for &kind in &datadir.options.indexes {
         let best =
             IndexDb::open_read_only(&datadir.host, &datadir.layout, kind)?.map(|db| db.best_block()).transpose()?;
         let Some(best) = best.flatten() else { continue };
-        let is_below = {
-            let tree = datadir.headers();
-            tree.find(&best).is_some_and(|node| tree.is_ancestor(node, start))
+        let can_rewind = {
+            let index = datadir.index.read();
+            let tree = index.headers();
+            let off = tree.find(&best).map(|node| tree.path(tree.fork(node, start), node));
+            off.is_some_and(|off| off.iter().all(|&node| index.was_connected(node)))
         };
-        if !is_below {
+        if !can_rewind {
             datadir.reporter.note(format!("{} is older than this reindex, and is built again", kind.name()));
             datadir.with_room(|| IndexDb::remove(&*datadir.disk, &datadir.layout, kind))?;
         }

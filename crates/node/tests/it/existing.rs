@@ -366,3 +366,34 @@ fn stop_before_a_reindex_begins_changes_nothing() {
     assert!(matches!(ended, Err(Fault::Stopped)), "{ended:?}");
     assert!(before == dirs.each_ref().map(|dir| files(&disk, dir)), "files of the index or the coins are others");
 }
+
+/// bitcoind does not start where the index has the genesis block without its data: no stop leaves that, also where a file
+/// has the block before there is an index.
+#[test]
+fn the_genesis_block_is_listed_with_its_data() {
+    let blocks = chain(3);
+    let network = node::datadir::lock::network(&options(&SimDisk::new(0), false).params);
+    for has_file in [false, true] {
+        for at in 0.. {
+            assert!(at < 1000, "it does not end");
+            let disk = SimDisk::new(0);
+            disk.create_dir_all(Path::new(DATADIR)).unwrap();
+            put(&disk, Path::new("/more.dat"), &file(&blocks));
+            if has_file {
+                put(&disk, &layout().block_file(0), &file(&blocks[..1]));
+            }
+            disk.fail_at(disk.operations() + at, 1, Accident::Stop);
+            let is_done = jobs::import(&options(&disk, false), &["/more.dat".into()], &|_| ()).is_ok();
+            for loss in [Loss::Nothing, Loss::Unsynced] {
+                let disk = disk.reopen(loss);
+                let index =
+                    store::BlockTreeDb::open_read_only(disk.shared(), &layout()).and_then(|db| db.load(&network));
+                let entries = index.map(|loaded| loaded.entries).unwrap_or_default();
+                assert!(entries.iter().all(|entry| entry.data().is_some()), "{has_file} {at} {loss:?}: {entries:?}");
+            }
+            if is_done {
+                break;
+            }
+        }
+    }
+}
