@@ -154,16 +154,16 @@ impl DataDir<'_> {
         Ok(from)
     }
 
-    /// Fails if an index must be rewound past blocks whose undo data was never written, because they were not connected
-    /// since an older index was made.
+    /// Fails if coinstatsindex must be rewound past blocks without undo data: a reindex removed that data, and did not
+    /// connect these blocks again.
     fn check_undo(&self, kind: IndexKind, root: &Path, best: BlockHash, tip: NodeId) -> Result<(), Fault> {
+        if kind != IndexKind::CoinStats {
+            return Ok(());
+        }
         let index = self.index.read();
         let tree = index.headers();
-        let off = tree.find(&best).map(|node| tree.path(tree.fork(node, tip), node)).unwrap_or_default();
-        let Some(&lacking) = off.iter().find(|&&node| kind == IndexKind::CoinStats && !index.was_connected(node))
-        else {
-            return Ok(());
-        };
+        let lacking = tree.find(&best).and_then(|node| index.first_unconnected(node, tip));
+        let Some(lacking) = lacking else { return Ok(()) };
         let height = tree.height(lacking);
         let wanted = format!("undo data from height {height} on, to rewind {} to the chain", kind.core_name());
         let found = "none: the index is older than the block index";

@@ -58,12 +58,12 @@ impl DataDir<'_> {
     ///
     /// # Errors
     ///
-    /// The index does not have the coins' best block as a connected block: it is of another time, or an interrupted
+    /// The index does not have the coins' best block as a connected block: it is older than the coins, or an interrupted
     /// repair left one that has only headers.
     pub(crate) fn stand(&self, best: Option<BlockHash>) -> Result<NodeId, Fault> {
         let index = self.index.read();
         let start = start_of(index.headers(), best);
-        let start = start.filter(|&id| id == GENESIS || self.assumed.is_some() || index.was_connected(id));
+        let start = start.filter(|&id| self.assumed.is_some() || index.was_connected(id));
         start.ok_or_else(|| apart(best.unwrap_or_default()))
     }
 
@@ -73,7 +73,7 @@ impl DataDir<'_> {
     ///
     /// Names such a block, and the remedy.
     pub(crate) fn check_connected(&self, tip: NodeId) -> Result<(), Fault> {
-        let broken = self.index.read().first_unconnected(tip);
+        let broken = self.index.read().first_unconnected(tip, GENESIS);
         let Some(id) = broken else { return Ok(()) };
         let (height, hash) = self.height_and_hash(id);
         let wanted = format!("block {hash} at height {height}, which the chainstate's best block builds on");

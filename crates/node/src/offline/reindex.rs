@@ -142,9 +142,8 @@ fn remove_older_indexes(datadir: &DataDir<'_>, start: NodeId) -> Result<(), Faul
         let Some(best) = best.flatten() else { continue };
         let can_rewind = {
             let index = datadir.index.read();
-            let tree = index.headers();
-            let off = tree.find(&best).map(|node| tree.path(tree.fork(node, start), node));
-            off.is_some_and(|off| off.iter().all(|&node| index.was_connected(node)))
+            let node = index.headers().find(&best);
+            node.is_some_and(|node| index.first_unconnected(node, start).is_none())
         };
         if !can_rewind {
             datadir.reporter.note(format!("{} is older than this reindex, and is built again", kind.name()));

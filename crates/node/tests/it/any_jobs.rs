@@ -6,7 +6,7 @@
 
 use crate::archival::{check_archival, set_of, unpruned};
 use crate::chain::{chain, file, put};
-use crate::doctor::{self, KEY, Known, TIP, check_whole, net, number, replace};
+use crate::doctor::{self, KEY, Known, TIP, check_whole, net, replace, seeds};
 use crate::doctor_stops::twice;
 use crate::indexes::branch;
 use crate::peers::{Bend, Blocks, Far, Until, open, sync_options};
@@ -18,6 +18,7 @@ use node::options::{IndexKind, Options, Prune, Sizes};
 use node::reporting::Event;
 use primitives::{BlockHash, Height};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use store::blockfiles::Limits;
@@ -85,6 +86,25 @@ impl Walk<'_> {
     }
 }
 
+/// Stops two of three jobs, at an operation below a power of two whose exponent is drawn from `exponents`.
+fn may_stop(disk: &SimDisk, exponents: Range<usize>, random: &mut Rng, row: &mut String) -> bool {
+    let is_stopped = random.below(3) > 0;
+    if is_stopped {
+        let below = 1 << (exponents.start + random.below(exponents.len()));
+        let at = random.below(below) as u64;
+        *row += &format!(" stopped at {at}");
+        disk.fail_at(disk.operations() + at, 1, Accident::Stop);
+    }
+    is_stopped
+}
+
+/// The disk after a stop: it has everything, or lost what was not synced.
+fn after_stop(disk: &SimDisk, random: &mut Rng, row: &mut String) -> SimDisk {
+    let loss = if random.below(2) == 0 { Loss::Nothing } else { Loss::Unsynced };
+    *row += &format!(" {loss:?}");
+    disk.reopen(loss)
+}
+
 fn play(known: &Known, seed: u64) {
     let asked = Arc::new(Mutex::new(BTreeMap::<BlockHash, usize>::new()));
     let noted = asked.clone();
@@ -104,19 +124,11 @@ fn play(known: &Known, seed: u64) {
         let job = JOBS[walk.random.below(JOBS.len())];
         walk.row += &format!(" {job:?}");
         let options = walk.prepare(&disk, job);
-        let is_stopped = walk.random.below(3) > 0;
-        if is_stopped {
-            let below = 1 << (3 + walk.random.below(7));
-            let at = walk.random.below(below) as u64;
-            walk.row += &format!(" stopped at {at}");
-            disk.fail_at(disk.operations() + at, 1, Accident::Stop);
-        }
+        let is_stopped = may_stop(&disk, 3..10, &mut walk.random, &mut walk.row);
         // It may find nothing to do, as an index does before there are blocks; what it leaves is what counts.
         let _ = walk.run(&options, job);
         if is_stopped {
-            let loss = if walk.random.below(2) == 0 { Loss::Nothing } else { Loss::Unsynced };
-            walk.row += &format!(" {loss:?}");
-            disk = disk.reopen(loss);
+            disk = after_stop(&disk, &mut walk.random, &mut walk.row);
             stops += 1;
         }
         walk.row += ";";
@@ -136,9 +148,7 @@ fn play(known: &Known, seed: u64) {
 #[test]
 fn jobs_go_on_after_any_others_and_any_stops() {
     let known = Known::new();
-    let from = number("JOBS_FROM").unwrap_or(0);
-    let count = number("JOBS_RUNS").unwrap_or(if testkit::is_slow() { 20 * RUNS } else { RUNS });
-    for seed in from..from + count {
+    for seed in seeds("JOBS_RUNS", "JOBS_FROM", RUNS) {
         play(&known, seed);
     }
 }
@@ -189,13 +199,7 @@ fn play_pruned(blocks: &Blocks, set: &str, seed: u64) {
             row += &format!(" to {height}");
             options.stop_at_height = Some(Height::new(height));
         }
-        let is_stopped = random.below(3) > 0;
-        if is_stopped {
-            let below = 1 << (4 + random.below(8));
-            let at = random.below(below) as u64;
-            row += &format!(" stopped at {at}");
-            disk.fail_at(disk.operations() + at, 1, Accident::Stop);
-        }
+        let is_stopped = may_stop(&disk, 4..12, &mut random, &mut row);
         // It may be refused, as a reindex is where blocks are pruned.
         let _ = match job {
             PruneJob::Prune | PruneJob::Plain => jobs::sync(&options, &sync, quiet).map(drop),
@@ -209,9 +213,7 @@ fn play_pruned(blocks: &Blocks, set: &str, seed: u64) {
             PruneJob::Verify => jobs::verify(&options, 4, 0, quiet).map(drop),
         };
         if is_stopped {
-            let loss = if random.below(2) == 0 { Loss::Nothing } else { Loss::Unsynced };
-            row += &format!(" {loss:?}");
-            disk = disk.reopen(loss);
+            disk = after_stop(&disk, &mut random, &mut row);
         }
         row += ";";
     }
@@ -226,9 +228,7 @@ fn pruned_directories_become_archival_after_any_jobs_and_any_stops() {
     write_files(&unpruned(&whole), &blocks);
     jobs::reindex(&unpruned(&whole), false, &|_| ()).unwrap();
     let set = set_of(&whole);
-    let from = number("JOBS_FROM").unwrap_or(0);
-    let count = number("JOBS_RUNS").unwrap_or(if testkit::is_slow() { 20 * RUNS } else { RUNS / 2 });
-    for seed in from..from + count {
+    for seed in seeds("JOBS_RUNS", "JOBS_FROM", RUNS / 2) {
         play_pruned(&blocks, &set, seed);
     }
 }

@@ -14,6 +14,7 @@ use node::options::{IndexKind, Options};
 use node::utxo_stats::SetHash;
 use primitives::{BlockHash, Header, Height};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use store::index::IndexChanges;
@@ -111,7 +112,7 @@ fn of_file(number: usize) -> BTreeSet<usize> {
     (number * PER_FILE..(number + 1) * PER_FILE).collect()
 }
 
-pub(crate) const DAMAGES: usize = 20;
+const DAMAGES: usize = 20;
 
 /// A file and the one behind it under each other's names.
 fn swap(disk: &SimDisk, number: usize) {
@@ -321,8 +322,15 @@ fn write_out(disk: &SimDisk, from: &Path, to: &Path) {
     }
 }
 
-pub(crate) fn number(variable: &str) -> Option<u64> {
+fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// The seeds to play: as many as the variable `runs` says, otherwise `few`, or 20 times as many with `SLOW=1`; from the one
+/// that the variable `from` names.
+pub(crate) fn seeds(runs: &str, from: &str, few: u64) -> Range<u64> {
+    let from = number(from).unwrap_or(0);
+    from..from + number(runs).unwrap_or(if testkit::is_slow() { 20 * few } else { few })
 }
 
 #[test]

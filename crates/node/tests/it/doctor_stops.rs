@@ -4,7 +4,7 @@
 //! from the one that `DOCTOR_FROM` names. A run that fails says its seed.
 
 use crate::chain::{file, hash_of};
-use crate::doctor::{Known, check_whole, damage, hidden, hurt, may_fetch, net, number, options, peer, read, row_of};
+use crate::doctor::{Known, check_whole, damage, hidden, hurt, may_fetch, net, options, peer, read, row_of, seeds};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,9 +60,7 @@ fn stopped_at_any_operation(known: &Known, what: &str, damages: &[(usize, usize)
 #[test]
 fn a_repair_of_any_damages_goes_on_after_each_stop() {
     let known = Known::new();
-    let count = number("DOCTOR_STOPS").unwrap_or(if testkit::is_slow() { 20 * RUNS } else { RUNS });
-    let from = number("DOCTOR_FROM").unwrap_or(0);
-    for seed in from..from + count {
+    for seed in seeds("DOCTOR_STOPS", "DOCTOR_FROM", RUNS) {
         let mut random = Rng::new(seed);
         let (hurt, damages) = hurt(&known, 1000 + seed);
         let (sync, asked) = peer(&known);

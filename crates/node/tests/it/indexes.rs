@@ -52,6 +52,13 @@ fn disk_with(blocks: &[Vec<u8>]) -> SimDisk {
     disk
 }
 
+/// A reindexed data directory with these blocks and every index.
+fn indexed(blocks: &[Vec<u8>]) -> SimDisk {
+    let disk = disk_with(blocks);
+    jobs::reindex(&all(&disk, false), false, &|_| ()).unwrap();
+    disk
+}
+
 /// What one block adds: its transactions, and what they spend.
 fn spends(bytes: &[u8]) -> Vec<(Txid, Vec<OutPoint>)> {
     let mut tables = Tables::new();
@@ -152,16 +159,14 @@ fn reorgs_leave_what_core_leaves() {
     let first = chain(BLOCKS);
     let second = branch(&first, 105, 8, 1);
     let third = [&first[..], &branch(&first, BLOCKS + 1, 6, 2)[BLOCKS as usize + 1..]].concat();
-    let disk = disk_with(&first);
-    jobs::reindex(&all(&disk, false), false, &|_| ()).unwrap();
+    let disk = indexed(&first);
     let before = rows(&disk, first.len());
     for (row, chain, is_eager) in [("another branch", &second, false), ("back, and on", &third, true)] {
         put(&disk, Path::new("/more.dat"), &file(chain));
         let report = jobs::import(&all(&disk, is_eager), &[PathBuf::from("/more.dat")], &|_| ()).unwrap();
         assert_eq!(report.best, hash_of(chain.last().unwrap()), "{row}");
         check(&disk, chain, 95..chain.len(), row);
-        let fresh = disk_with(chain);
-        jobs::reindex(&all(&fresh, false), false, &|_| ()).unwrap();
+        let fresh = indexed(chain);
         assert_eq!(rows(&disk, chain.len()), rows(&fresh, chain.len()), "{row}: as if it had always been");
         disk.remove_file(Path::new("/more.dat")).unwrap();
     }
@@ -180,8 +185,7 @@ fn reorgs_leave_what_core_leaves() {
 fn before_a_reorg(from: u32, count: u32) -> (Vec<Vec<u8>>, Vec<Vec<u8>>, SimDisk) {
     let first = chain(BLOCKS);
     let second = branch(&first, from, count, 1);
-    let disk = disk_with(&first);
-    jobs::reindex(&all(&disk, false), false, &|_| ()).unwrap();
+    let disk = indexed(&first);
     put(&disk, Path::new("/more.dat"), &file(&second));
     (first, second, disk)
 }
@@ -196,8 +200,7 @@ fn an_index_off_the_chain_is_taken_back() {
     assert!(why.to_string().contains("Run ffwd index --only txindex"), "{why}");
     jobs::index(&options(&disk, false), &[], &|_| ()).unwrap();
     check(&disk, &second, 100..second.len(), "taken back, and on");
-    let fresh = disk_with(&second);
-    jobs::reindex(&all(&fresh, false), false, &|_| ()).unwrap();
+    let fresh = indexed(&second);
     assert_eq!(rows(&disk, second.len()), rows(&fresh, second.len()));
 }
 
@@ -209,8 +212,7 @@ fn reorg_with_commits_is_right_after_a_stop_at_any_operation() {
     let run = |disk: &SimDisk| {
         jobs::import(&Options { dbcache_bytes: 0, ..all(disk, false) }, &[PathBuf::from("/more.dat")], &|_| ())
     };
-    let fresh = disk_with(&second);
-    jobs::reindex(&all(&fresh, false), false, &|_| ()).unwrap();
+    let fresh = indexed(&second);
     let set = |disk: &SimDisk| jobs::set_info(&options(disk, false), SetHash::Serialized, &|_| ()).unwrap().hash;
     let (wanted_set, wanted_rows) = (set(&fresh), rows(&fresh, second.len()));
 
@@ -286,8 +288,7 @@ fn indexes_are_right_after_a_stop_at_any_operation() {
 #[test]
 fn rebuilt_coins_leave_indexes_right() {
     let blocks = chain(BLOCKS);
-    let disk = disk_with(&blocks);
-    jobs::reindex(&all(&disk, false), false, &|_| ()).unwrap();
+    let disk = indexed(&blocks);
     let before = rows(&disk, blocks.len());
     disk.create_dir_all(&Path::new(DATADIR).join("regtest/indexes/coinstats/db")).unwrap();
     jobs::reindex(&all(&disk, false), true, &|_| ()).unwrap();
@@ -306,8 +307,7 @@ fn rebuilt_coins_leave_indexes_right() {
 #[test]
 fn damage_is_named_and_repaired() {
     let blocks = chain(BLOCKS);
-    let disk = disk_with(&blocks);
-    jobs::reindex(&all(&disk, false), false, &|_| ()).unwrap();
+    let disk = indexed(&blocks);
     let path = Path::new(DATADIR).join(FILTERS);
     let sound = disk.open(&path).unwrap().bytes().unwrap().to_vec();
     let used = sound.iter().rposition(|byte| *byte != 0).unwrap();
@@ -438,8 +438,7 @@ fn tables_have_filters_where_cores_have_them() {
 #[test]
 fn damaged_table_is_named_or_does_not_matter() {
     let blocks = chain(BLOCKS);
-    let disk = disk_with(&blocks);
-    jobs::reindex(&all(&disk, false), false, &|_| ()).unwrap();
+    let disk = indexed(&blocks);
     let (height, hash) = (104, hash_of(&blocks[104]));
     let (txid, spent) = spends(&blocks[height]).pop().unwrap();
     let at = BlockId::Height(Height::from_index(height));
@@ -486,8 +485,7 @@ fn damaged_table_is_named_or_does_not_matter() {
 #[test]
 fn an_index_whose_removal_was_stopped_is_made_again() {
     let blocks = chain(BLOCKS);
-    let whole = disk_with(&blocks);
-    jobs::reindex(&all(&whole, false), false, &|_| ()).unwrap();
+    let whole = indexed(&blocks);
     let before = rows(&whole, blocks.len());
     let layout = Layout::new(Path::new(DATADIR), "regtest", None);
     for kind in IndexKind::ALL {
@@ -520,8 +518,7 @@ fn an_index_whose_removal_was_stopped_is_made_again() {
 #[test]
 fn an_index_that_is_older_than_a_stopped_reindex_is_made_again() {
     let blocks = chain(BLOCKS);
-    let whole = disk_with(&blocks);
-    jobs::reindex(&all(&whole, false), false, &|_| ()).unwrap();
+    let whole = indexed(&blocks);
     let before = rows(&whole, blocks.len());
     let mut stopped = 0;
     for at in (0..400).step_by(40) {
@@ -540,8 +537,7 @@ fn an_index_that_is_older_than_a_stopped_reindex_is_made_again() {
 #[test]
 fn statistics_without_the_undo_data_to_rewind_them_are_named() {
     let blocks = chain(BLOCKS);
-    let disk = disk_with(&blocks);
-    jobs::reindex(&all(&disk, false), false, &|_| ()).unwrap();
+    let disk = indexed(&blocks);
     let lower = Options { stop_at_height: Some(Height::new(60)), ..options(&disk, false) };
     jobs::reindex(&lower, false, &|_| ()).unwrap();
     let why = jobs::index(&options(&disk, false), &[IndexKind::CoinStats], &|_| ()).unwrap_err().to_string();

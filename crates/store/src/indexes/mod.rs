@@ -56,11 +56,12 @@ pub(crate) fn database(layout: &Layout, kind: IndexKind) -> PathBuf {
     }
 }
 
-/// A file that exists while an index is removed.
+/// Path of the file that exists while an index is removed.
 fn removal_mark(layout: &Layout, kind: IndexKind) -> PathBuf {
     layout.private_dir().join(format!("removing-{}", kind.name()))
 }
 
+/// Removes that file, if it is there.
 fn forget_removal(disk: &dyn Disk, layout: &Layout, kind: IndexKind) -> Result<()> {
     let mark = removal_mark(layout, kind);
     if disk.metadata(&mark)?.is_some() {

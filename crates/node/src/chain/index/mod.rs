@@ -247,9 +247,9 @@ impl BlockIndex {
         chain.map(|id| u64::from(self.body(id).transactions())).sum()
     }
 
-    /// The lowest block up to `tip` that was not connected, according to the index.
-    pub fn first_unconnected(&self, tip: NodeId) -> Option<NodeId> {
-        let path = self.headers.path(GENESIS, tip);
+    /// The lowest block up to `tip`, and not on the chain of `other`, that was never connected, according to the index.
+    pub fn first_unconnected(&self, tip: NodeId, other: NodeId) -> Option<NodeId> {
+        let path = self.headers.path(self.headers.fork(tip, other), tip);
         path.into_iter().find(|&id| !self.was_connected(id))
     }
 
@@ -259,9 +259,9 @@ impl BlockIndex {
         !genesis.is_pruned() && genesis.validity() < Validity::Transactions
     }
 
-    /// Whether a block was ever connected, according to the index.
+    /// Whether a block was ever connected, according to the index; the genesis block counts as connected.
     pub fn was_connected(&self, id: NodeId) -> bool {
-        self.body(id).validity() >= Validity::Scripts
+        id == GENESIS || self.body(id).validity() >= Validity::Scripts
     }
 
     /// Every place in use that an entry can name, with its block and size.

@@ -2,7 +2,7 @@
 
 use super::{At, Depth, Files, Kind, Look, read_through, rebuilt};
 use crate::chain::index::BlockIndex;
-use crate::chain::tree::{GENESIS, NodeId};
+use crate::chain::tree::NodeId;
 use crate::datadir::lock;
 use crate::options::{IndexKind, Prune};
 use crate::utxo_stats::{SetHash, set_totals, setinfo};
@@ -145,8 +145,7 @@ impl Look<'_> {
         let tree = &known?.tree;
         let tip = tree.headers().find(&best);
         let is_of_snapshot = dir != self.layout.chainstate_dir();
-        let is_connected = |&id: &NodeId| id == GENESIS || is_of_snapshot || tree.was_connected(id);
-        if tip.filter(is_connected).is_none() {
+        if !tip.is_some_and(|id| is_of_snapshot || tree.was_connected(id)) {
             let lacks = if tip.is_some() { "the block index has only the header of" } else { "the block index lacks" };
             let what = format!("chainstate: {lacks} its best block {best}");
             self.find(Kind::CoinsApart, &dir, At { hash: Some(best), ..At::ALL }, what, seconds);
