@@ -1,5 +1,6 @@
 //! An open database: snapshots for readers, runs for the one writer.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -50,6 +51,18 @@ impl Db {
     /// An I/O error.
     pub fn exists(disk: &dyn Disk, dir: &Path) -> Result<bool> {
         Ok(disk.metadata(&dir.join(CURRENT))?.is_some())
+    }
+
+    /// Whether the directory contains tables or logs of a database whose file CURRENT is missing.
+    ///
+    /// # Errors
+    /// An I/O error.
+    pub fn lacks_current(disk: &dyn Disk, dir: &Path) -> Result<bool> {
+        if disk.metadata(dir)?.is_none() || Db::exists(disk, dir)? {
+            return Ok(false);
+        }
+        let is_data = |name: &OsStr| matches!(Name::parse(name), Some(Name::Table(_) | Name::Log(_)));
+        Ok(disk.list(dir)?.iter().any(|entry| is_data(&entry.name)))
     }
 
     /// Creates an empty database in a directory that does not exist or has no database.

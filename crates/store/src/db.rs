@@ -127,6 +127,13 @@ impl Obfuscated {
         Ok(value)
     }
 
+    /// Reads every table block that may have records from `start` to `end`, those of replaced records too.
+    pub(crate) fn read(&self, start: &[u8], end: Option<&[u8]>) -> Result<()> {
+        let mut records = self.db.snapshot().range(start, end)?;
+        while records.next_record()?.is_some() {}
+        Ok(())
+    }
+
     /// Commits the records that `fill` writes, about `bytes` of tables. Compacts first if needed.
     pub(crate) fn commit(&self, bytes: u64, fill: impl FnOnce(&mut RecordWriter) -> Result<()>) -> Result<()> {
         let run = self.begin(bytes)?;

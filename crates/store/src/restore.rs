@@ -14,7 +14,7 @@ use crate::blockfiles::RECORD_HEADER_BYTES;
 use crate::fault::{Fault, FaultKind, Result};
 use crate::layout::{self, Layout};
 use crate::xor::Key;
-use disk::{Disk, DiskError};
+use disk::{Disk, DiskError, DiskFile};
 use kernels::xor::xor;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -70,21 +70,44 @@ impl Restorer {
         self.put(&path, at, record.to_vec())
     }
 
+    /// Makes undo file `number` at least `len` bytes long, with zeros where it has nothing, so that it can be appended to.
+    ///
+    /// # Errors
+    ///
+    /// No space, or an I/O error. The call can be repeated.
+    pub fn extend_undo(&mut self, number: u32, len: u32) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let path = layout::undo_file(&self.blocks_dir, number);
+        let file = self.open(&path)?;
+        if file.len()? < u64::from(len) {
+            file.write_at(u64::from(len) - 1, &[0])?;
+            self.written.insert(path);
+        }
+        Ok(())
+    }
+
     fn impossible(&self, path: &Path, at: FilePos) -> Fault {
         let advice = "Run ffwd reindex: the index does not fit the files";
         Fault::new(FaultKind::Damaged, path, "a place for a record", at.offset.to_string(), advice)
     }
 
-    fn put(&mut self, path: &Path, at: FilePos, mut record: Vec<u8>) -> Result<()> {
-        let Some(start) = at.offset.checked_sub(RECORD_HEADER_BYTES) else { return Err(self.impossible(path, at)) };
-        let file = match self.disk.modify(path) {
-            Ok(file) => file,
+    /// Opens a file, or creates an empty one.
+    fn open(&mut self, path: &Path) -> Result<Arc<dyn DiskFile>> {
+        match self.disk.modify(path) {
+            Ok(file) => Ok(file),
             Err(why) if why.is_not_found() => {
                 self.has_new = true;
-                self.disk.create(path)?
+                Ok(self.disk.create(path)?)
             }
-            Err(why) => return Err(why.into()),
-        };
+            Err(why) => Err(why.into()),
+        }
+    }
+
+    fn put(&mut self, path: &Path, at: FilePos, mut record: Vec<u8>) -> Result<()> {
+        let Some(start) = at.offset.checked_sub(RECORD_HEADER_BYTES) else { return Err(self.impossible(path, at)) };
+        let file = self.open(path)?;
         let start = u64::from(start);
         xor(&mut record, self.key, start);
         file.write_at(start, &record)?;

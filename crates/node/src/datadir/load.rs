@@ -58,12 +58,13 @@ impl DataDir<'_> {
     ///
     /// # Errors
     ///
-    /// The index does not have the coins' best block as a connected block: it is older than the coins, or an interrupted
-    /// repair left one that has only headers.
+    /// The index does not have the coins' best block as a connected block, nor as the base of their snapshot: it is older
+    /// than the coins, or an interrupted repair left one that has only headers.
     pub(crate) fn stand(&self, best: Option<BlockHash>) -> Result<NodeId, Fault> {
         let index = self.index.read();
         let start = start_of(index.headers(), best);
-        let start = start.filter(|&id| self.assumed.is_some() || index.was_connected(id));
+        let snapshot = self.assumed.filter(|assumed| assumed.is_on_snapshot());
+        let start = start.filter(|&id| snapshot.is_some_and(|it| it.base == id) || index.was_connected(id));
         start.ok_or_else(|| apart(best.unwrap_or_default()))
     }
 

@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::options::{Options, Prune};
 use crate::pipeline::engine::{Activated, Engine};
 use crate::reporting::{Events, JobReport};
-use primitives::Height;
+use primitives::{BlockHash, Height};
 use store::FileInfos;
 use store::chainstate::{self, Chainstate, Rebuilt};
 use store::index::{self, BlockTreeDb};
@@ -36,21 +36,19 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<JobReport, Fa
     reporter.with_room(|| store::reindex::forget(&disk, &layout))?;
     index::check_not_pruned(&loaded, &layout)?;
     index::check_files_exist(&loaded, &locked.files.numbers()?, &layout)?;
-    // Core's -reindex-chainstate does the same.
-    if reporter.with_room(|| chainstate::remove_snapshot(&*disk, &layout))? {
-        reporter.note("[snapshot] deleting snapshot chainstate due to reindexing");
-    }
+    let base = chainstate::snapshot_base(&*disk, &layout)?;
     // No other program may use the old coins while the new ones are built.
     let old = layout.chainstate_dir();
     reporter.with_room(|| disk.create_dir_all(&old).map_err(store::Fault::from))?;
     let old_lock = reporter.with_room(|| disk.lock(&old.join("LOCK")).map_err(store::Fault::from))?;
-    let (height_before, coins_before) = reindex_preflight::old_coins(&locked, &loaded, &reporter)?;
+    let (height_before, coins_before) = reindex_preflight::old_coins(&locked, &loaded, base, &reporter)?;
     let coins = reporter.with_room(|| Chainstate::open(&host, &layout.rebuilt_chainstate_dir()))?;
     let best = coins.best_block()?;
     let mut datadir =
         DataDir::new(options, reporter, locked, block_index, coins, FileInfos::new(loaded.files.clone()))?;
     datadir.mode = Mode::RebuildCoins;
     datadir.take_index(&loaded)?;
+    remove_snapshot(&datadir, base)?;
     let start = start_of(&datadir.headers(), best).ok_or_else(|| {
         let why = "the best block of the half-built chainstate is not in the block index";
         Fault::refused(why, "Remove the directory ffwd/chainstate and start again")
@@ -80,6 +78,20 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<JobReport, Fa
         return Ok(JobReport { seconds: reporter.seconds(), ..done });
     }
     Ok(done)
+}
+
+/// Removes a chainstate from a snapshot, as Core's -reindex-chainstate does. First the index forgets what was connected
+/// on its coins, which nobody validated.
+fn remove_snapshot(datadir: &DataDir<'_>, base: Option<BlockHash>) -> Result<(), Fault> {
+    let base = base.and_then(|base| datadir.headers().find(&base));
+    if let Some(base) = base {
+        datadir.index.write().distrust(base);
+        datadir.write_index(None)?;
+    }
+    if datadir.with_room(|| chainstate::remove_snapshot(&*datadir.disk, &datadir.layout))? {
+        datadir.reporter.note("[snapshot] deleting snapshot chainstate due to reindexing");
+    }
+    Ok(())
 }
 
 /// Refuses coins that end below the old ones, unless the user set that height, or a block proved to be invalid.

@@ -18,6 +18,8 @@ use store::chainstate::Chainstate;
 use store::index::BlockTreeDb;
 use store::indexes::IndexDb;
 
+const REMOVED_SNAPSHOT: &str = "A chainstate from a snapshot was removed: rebuilding it from the blocks";
+
 pub(super) fn run(options: &Options, pruned: Pruned, events: Events<'_>) -> Result<JobReport, Fault> {
     let now = lock::clock(options)?;
     let locked = lock::lock(options, events, true)?;
@@ -42,6 +44,10 @@ pub(super) fn run(options: &Options, pruned: Pruned, events: Events<'_>) -> Resu
     let (index, infos) = if before.resumes {
         let loaded = before.loaded.as_ref().expect("a resumed index was loaded");
         let index = reporter.with_room(|| BlockTreeDb::open(&host, &layout))?;
+        // The interrupted run removed one at its beginning; none that came since goes with the coins either.
+        if reporter.with_room(|| store::chainstate::remove_snapshot(&*disk, &layout))? {
+            reporter.note(REMOVED_SNAPSHOT);
+        }
         (index, undo_only(&loaded.files))
     } else {
         before.compare(options, &scan.blocks, now, &locked)?;
@@ -59,7 +65,7 @@ pub(super) fn run(options: &Options, pruned: Pruned, events: Events<'_>) -> Resu
             reporter.warn(Message::new("The old block index was damaged and is replaced", "No action is needed"));
         }
         if begun.removed_snapshot {
-            reporter.note("A chainstate from a snapshot was removed: rebuilding it from the blocks");
+            reporter.note(REMOVED_SNAPSHOT);
         }
         (begun.index, FileInfos::default())
     };

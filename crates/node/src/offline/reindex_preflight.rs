@@ -262,25 +262,28 @@ fn stands_at(locked: &Locked, reporter: &Reporter<'_>) -> Result<Option<Stands>,
     readable(stands, reporter)
 }
 
-/// Height of the highest block that was ever connected and is not marked.
-fn connected_height(loaded: &LoadedIndex) -> Option<Height> {
+/// Height of the highest block up to `end` that was ever connected and is not marked.
+fn connected_height(loaded: &LoadedIndex, end: Height) -> Option<Height> {
     let connected = loaded
         .entries
         .iter()
         .filter(|entry| entry.status.level() >= Validity::Scripts.level() && !entry.status.is_failed());
-    connected.map(|entry| entry.height).max()
+    connected.map(|entry| entry.height).filter(|&height| height <= end).max()
 }
 
 /// Height that a rebuild from this index must reach, and the approximate number of coins: the height of the old coins,
-/// or if that is unknown, of the highest block that was ever connected.
+/// or if that is unknown, of the highest block that was ever connected. What was connected on the coins of a snapshot
+/// with this base does not count.
 pub(super) fn old_coins(
     locked: &Locked,
     loaded: &LoadedIndex,
+    base: Option<BlockHash>,
     reporter: &Reporter<'_>,
 ) -> Result<(Height, usize), Fault> {
     let (best, count) = stands_at(locked, reporter)?.map_or((None, 0), |coins| (coins.best, coins.count));
-    let entry = best.and_then(|best| loaded.entries.iter().find(|entry| entry.hash == best));
-    let height = entry.map(|entry| entry.height).or_else(|| connected_height(loaded));
+    let height_of = |hash| loaded.entries.iter().find(|entry| entry.hash == hash).map(|entry| entry.height);
+    let end = base.and_then(height_of).unwrap_or(Height::MAX);
+    let height = best.and_then(height_of).or_else(|| connected_height(loaded, end));
     Ok((height.unwrap_or(Height::GENESIS), count))
 }
 

@@ -2,7 +2,7 @@
 //! archival. It shares the block index and files with the main chain, and has its own coins, inbox and engine.
 
 use crate::chain::tree::NodeId;
-use crate::datadir::{DataDir, Origin, apart, start_of};
+use crate::datadir::{DataDir, Origin, apart};
 use crate::fault::Fault;
 use crate::offline::replay::replay;
 use crate::session::archive;
@@ -43,11 +43,12 @@ pub(super) fn open<'e>(datadir: &DataDir<'e>, inbox_bytes: usize) -> Result<Opti
     let past = datadir.beside(coins, assumed, inbox.clone());
     let tip: NodeId = match heads {
         Some(heads) => replay(&past, heads)?,
-        None => {
-            let start = start_of(&past.headers(), best);
-            start.ok_or_else(|| apart(best.unwrap_or_default()))?
-        }
+        None => past.stand(best)?,
     };
+    let is_beyond = past.headers().height(tip) > past.headers().height(assumed.base);
+    if assumed.origin == Origin::Snapshot && is_beyond {
+        return Err(apart(past.height_and_hash(tip).1));
+    }
     past.past_tip.set(tip);
     past.open_indexes(past.kept_indexes(), tip)?;
     if assumed.origin == Origin::Snapshot {

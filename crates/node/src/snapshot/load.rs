@@ -12,7 +12,7 @@ use crate::datadir::DataDir;
 use crate::fault::{Fault, Message};
 use crate::handle::{Live, NotLoaded};
 use crate::mempool::Mempool;
-use crate::offline::open::{Purpose, Which, open_existing};
+use crate::offline::open::{Purpose, Which, finish_reindex, open_existing};
 use crate::options::{Options, Prune};
 use crate::pipeline::stats::Snapshot;
 use crate::reporting::Events;
@@ -21,6 +21,7 @@ use consensus::Params;
 use consensus::params::AssumeUtxo;
 use primitives::{BlockHash, Hash256, Height};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use store::private_files::PrivateDir;
 
 /// Private file with the base block of a loaded snapshot and the hash of its coins, with which the validated history is
@@ -81,6 +82,10 @@ pub fn load(
     // Nothing is pruned here, and a pruned data directory is allowed.
     let prune = if options.prune == Prune::Off { Prune::Manual } else { options.prune };
     let options = Options { prune, ..options.clone() };
+    finish_reindex(&options, events)?;
+    if options.stop.load(Ordering::Relaxed) {
+        return Err(Fault::Stopped);
+    }
     let existing = open_existing(&options, events, "coins load", Purpose::Work, Which::Active)?;
     load_into(&existing.datadir, existing.tip, &given, users_hash, &Snapshot::default())
 }

@@ -87,7 +87,7 @@ impl Walk<'_> {
 }
 
 /// Stops two of three jobs, at an operation below a power of two whose exponent is drawn from `exponents`.
-fn may_stop(disk: &SimDisk, exponents: Range<usize>, random: &mut Rng, row: &mut String) -> bool {
+pub(crate) fn may_stop(disk: &SimDisk, exponents: Range<usize>, random: &mut Rng, row: &mut String) -> bool {
     let is_stopped = random.below(3) > 0;
     if is_stopped {
         let below = 1 << (exponents.start + random.below(exponents.len()));
@@ -99,7 +99,7 @@ fn may_stop(disk: &SimDisk, exponents: Range<usize>, random: &mut Rng, row: &mut
 }
 
 /// The disk after a stop: it has everything, or lost what was not synced.
-fn after_stop(disk: &SimDisk, random: &mut Rng, row: &mut String) -> SimDisk {
+pub(crate) fn after_stop(disk: &SimDisk, random: &mut Rng, row: &mut String) -> SimDisk {
     let loss = if random.below(2) == 0 { Loss::Nothing } else { Loss::Unsynced };
     *row += &format!(" {loss:?}");
     disk.reopen(loss)

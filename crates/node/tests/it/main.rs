@@ -41,6 +41,7 @@ mod schedule;
 mod served;
 mod set_totals;
 mod snapshot;
+mod snapshot_jobs;
 mod snapshot_sync;
 mod states;
 mod traps;

@@ -22,6 +22,7 @@ use crate::xor::{Key, NO_KEY};
 use disk::Disk;
 use leveldb::Db;
 use primitives::BlockHash;
+use primitives::coin::COIN_KEY_PREFIX;
 use std::path::Path;
 
 pub use commit::{CoinsCommit, CoinsCompaction, CoinsPart};
@@ -61,6 +62,15 @@ impl Chainstate {
     /// An I/O error.
     pub fn exists(disk: &dyn Disk, dir: &Path) -> Result<bool> {
         Ok(Db::exists(disk, dir)?)
+    }
+
+    /// Whether `dir` contains what a chainstate left that lost its file CURRENT.
+    ///
+    /// # Errors
+    ///
+    /// An I/O error.
+    pub fn lacks_current(disk: &dyn Disk, dir: &Path) -> Result<bool> {
+        Ok(Db::lacks_current(disk, dir)?)
     }
 
     /// Opens the chainstate in `dir`, or creates an empty one if it is missing. An empty one without a key gets a
@@ -157,6 +167,16 @@ impl Chainstate {
                 Err(self.store.bad_record(HEAD_BLOCKS, "two hashes, new tip and old", found))
             }
         }
+    }
+
+    /// Reads all records that are not coins, for a check of every table.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or an I/O error.
+    pub fn read_others(&self) -> Result<()> {
+        self.store.read(&[], Some(&[COIN_KEY_PREFIX]))?;
+        self.store.read(&[COIN_KEY_PREFIX + 1], None)
     }
 
     /// A snapshot of the current coins, which never changes. Cheap.

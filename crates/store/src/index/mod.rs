@@ -16,7 +16,7 @@ mod load;
 mod record;
 
 use crate::blockfiles::Numbers;
-use crate::db::{KEY_KEY, Obfuscated};
+use crate::db::{KEY_KEY, Obfuscated, empty_database};
 use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfo;
 use crate::host::Host;
@@ -72,6 +72,24 @@ impl BlockTreeDb {
         let dir = layout.index_dir();
         check_form(disk, &dir)?;
         Ok(Db::exists(disk, &dir)?)
+    }
+
+    /// Reads all records, for a check of every table.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or an I/O error.
+    pub fn read_all(&self) -> Result<()> {
+        self.store.read(&[], None)
+    }
+
+    /// Empties the index, even a damaged one. It must not be open.
+    ///
+    /// # Errors
+    ///
+    /// Another program holds it, or an I/O error; the call can be repeated.
+    pub fn empty(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+        empty_database(disk, &layout.index_dir())
     }
 
     /// Opens the index, or creates an empty one if it is missing.

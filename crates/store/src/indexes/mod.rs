@@ -90,6 +90,15 @@ impl IndexDb {
         Ok(Db::exists(disk, &database(layout, kind))?)
     }
 
+    /// Whether the index lost its database's file CURRENT. One that is being removed does not count.
+    ///
+    /// # Errors
+    ///
+    /// An I/O error.
+    pub fn lacks_current(disk: &dyn Disk, layout: &Layout, kind: IndexKind) -> Result<bool> {
+        Ok(Db::lacks_current(disk, &database(layout, kind))? && disk.metadata(&removal_mark(layout, kind))?.is_none())
+    }
+
     /// Opens the index, or creates an empty one.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use crate::datadir::lock;
 use crate::options::{IndexKind, Prune};
 use crate::utxo_stats::{SetHash, set_totals, setinfo};
 use primitives::{BlockHash, Height};
+use std::path::PathBuf;
 use store::FaultKind;
 use store::chainstate::{self, Chainstate};
 use store::index::{BlockTreeDb, LoadedIndex};
@@ -24,11 +25,29 @@ impl Indexed {
     pub(super) fn block_bytes(&self) -> u64 {
         self.loaded.files.iter().map(|file| u64::from(file.size)).sum()
     }
+}
 
-    /// Whether a block was ever connected.
-    fn has_connected(&self) -> bool {
-        self.loaded.entries.iter().any(|entry| entry.height > Height::GENESIS && entry.status.is_connected())
-    }
+/// Whether a block was ever connected.
+pub(crate) fn has_connected(loaded: &LoadedIndex) -> bool {
+    loaded.entries.iter().any(|entry| entry.height > Height::GENESIS && entry.status.is_connected())
+}
+
+/// A chainstate, and the time to make it again.
+struct Coins {
+    dir: PathBuf,
+    of: Of,
+    seconds: u64,
+}
+
+/// What a chainstate has the coins of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// The chain from the genesis block on.
+    Chain,
+    /// The chain from a snapshot on, which has this base block.
+    Snapshot(BlockHash),
+    /// The chain up to that base block.
+    Past(BlockHash),
 }
 
 impl Look<'_> {
@@ -53,8 +72,13 @@ impl Look<'_> {
             self.find(Kind::IndexMissing, &dir, At::ALL, format!("block index: {what}"), seconds);
             return None;
         }
-        let loaded =
-            BlockTreeDb::open_read_only(self.options.host(), &self.layout).and_then(|index| index.load(&network));
+        let is_deep = self.depth == Depth::Deep && !self.is_beside;
+        let loaded = BlockTreeDb::open_read_only(self.options.host(), &self.layout).and_then(|index| {
+            if is_deep {
+                index.read_all()?;
+            }
+            index.load(&network)
+        });
         let loaded = match loaded {
             Ok(loaded) => loaded,
             Err(fault) => {
@@ -92,23 +116,42 @@ impl Look<'_> {
         1 + numbers.len() as u64 / 50
     }
 
-    /// The block to which the coins belong, if index and coins match.
+    /// The block to which the coins belong, if index and coins match. While a snapshot is loaded, the coins of the chain
+    /// below it are checked too.
     pub(super) fn coins(&mut self, known: Option<&Indexed>) -> Option<NodeId> {
-        let disk = self.options.disk.clone();
         let seconds = known.map_or(1, |known| rebuilt(known.block_bytes()));
-        let dir = match chainstate::snapshot_base(&*disk, &self.layout) {
-            Ok(Some(_)) => self.layout.snapshot_dir(),
-            Ok(None) => self.layout.chainstate_dir(),
-            Err(fault) => {
-                self.fault(Kind::CoinsDamaged, &fault, At::ALL, seconds);
-                return None;
+        let coins = |dir, of| Coins { dir, of, seconds };
+        match chainstate::snapshot_base(&*self.options.disk, &self.layout) {
+            Ok(None) => self.coins_in(&coins(self.layout.chainstate_dir(), Of::Chain), known),
+            Ok(Some(base)) if known.is_some_and(|known| known.tree.headers().find(&base).is_none()) => {
+                let what = format!("the block index lacks block {base}, which is named as the base of a snapshot");
+                self.find(Kind::CoinsApart, &self.layout.snapshot_dir(), At::ALL, what, seconds);
+                None
             }
-        };
-        match Chainstate::exists(&*disk, &dir) {
+            Ok(Some(base)) => {
+                self.coins_in(&coins(self.layout.chainstate_dir(), Of::Past(base)), known);
+                self.coins_in(&coins(self.layout.snapshot_dir(), Of::Snapshot(base)), known)
+            }
+            Err(fault) => {
+                self.fault(Kind::CoinsApart, &fault, At::ALL, seconds);
+                None
+            }
+        }
+    }
+
+    /// The block to which the coins of one chainstate belong.
+    fn coins_in(&mut self, of: &Coins, known: Option<&Indexed>) -> Option<NodeId> {
+        let Coins { dir, of, seconds } = of;
+        let seconds = *seconds;
+        let is_past = matches!(of, Of::Past(_));
+        match Chainstate::exists(&*self.options.disk, dir) {
             Ok(true) => {}
             Ok(false) => {
-                if known.is_some_and(Indexed::has_connected) {
-                    self.find(Kind::CoinsMissing, &dir, At::ALL, "chainstate: nothing is there", seconds);
+                if Chainstate::lacks_current(&*self.options.disk, dir).is_ok_and(|lacks| lacks) {
+                    let kind = if is_past { Kind::CoinsDamaged } else { Kind::CoinsMissing };
+                    self.find(kind, dir, At::ALL, "chainstate: it has no file CURRENT", seconds);
+                } else if !is_past && known.is_some_and(|known| has_connected(&known.loaded)) {
+                    self.find(Kind::CoinsMissing, dir, At::ALL, "chainstate: nothing is there", seconds);
                 }
                 return None;
             }
@@ -117,7 +160,7 @@ impl Look<'_> {
                 return None;
             }
         }
-        let stands = Chainstate::open_read_only(self.options.host(), &dir).and_then(|coins| {
+        let stands = Chainstate::open_read_only(self.options.host(), dir).and_then(|coins| {
             let heads = coins.head_blocks()?;
             Ok((coins.best_block()?, heads.is_some(), coins))
         });
@@ -129,26 +172,30 @@ impl Look<'_> {
             }
         };
         if is_half {
-            self.find(
-                Kind::CoinsHalfWritten,
-                &dir,
-                At::ALL,
-                "chainstate: a flush of bitcoind's is unfinished",
-                seconds,
-            );
+            // A sync finishes that of the past.
+            if !is_past {
+                let what = "chainstate: a flush of bitcoind's is unfinished";
+                self.find(Kind::CoinsHalfWritten, dir, At::ALL, what, seconds);
+            }
             return None;
         }
         if self.depth == Depth::Deep && !self.is_beside {
+            coins.read_others().unwrap_or_else(|fault| self.fault(Kind::CoinsDamaged, &fault, At::ALL, seconds));
             self.every_coin(&coins, best, seconds);
         }
         let best = best?;
         let tree = &known?.tree;
         let tip = tree.headers().find(&best);
-        let is_of_snapshot = dir != self.layout.chainstate_dir();
-        if !tip.is_some_and(|id| is_of_snapshot || tree.was_connected(id)) {
+        if !tip.is_some_and(|id| *of == Of::Snapshot(best) || tree.was_connected(id)) {
             let lacks = if tip.is_some() { "the block index has only the header of" } else { "the block index lacks" };
             let what = format!("chainstate: {lacks} its best block {best}");
-            self.find(Kind::CoinsApart, &dir, At { hash: Some(best), ..At::ALL }, what, seconds);
+            let kind = if is_past { Kind::CoinsDamaged } else { Kind::CoinsApart };
+            self.find(kind, dir, At { hash: Some(best), ..At::ALL }, what, seconds);
+        } else if let (Of::Past(base), Some(tip)) = (of, tip)
+            && tree.headers().find(base).is_some_and(|base| tree.headers().height(tip) > tree.headers().height(base))
+        {
+            let what = format!("chainstate: it should end at the base of the snapshot, and its best block is {best}");
+            self.find(Kind::CoinsDamaged, dir, At { hash: Some(best), ..At::ALL }, what, seconds);
         }
         tip
     }
@@ -176,6 +223,12 @@ impl Look<'_> {
     pub(super) fn optional_indexes(&mut self) {
         let bytes: u64 = self.layout.used_space(&*self.options.disk).map_or(0, |used| used.blocks);
         for kind in IndexKind::ALL {
+            if IndexDb::lacks_current(&*self.options.disk, &self.layout, kind).is_ok_and(|lacks| lacks) {
+                let root = store::indexes::root(&self.layout, kind);
+                let what = "its database has no file CURRENT";
+                self.find(Kind::OptionalIndexDamaged, &root, At::ALL, what, read_through(bytes));
+                continue;
+            }
             let there = IndexDb::open_read_only(self.options.host(), &self.layout, kind);
             let looked = there.and_then(|db| {
                 let Some(db) = db else { return Ok(()) };

@@ -236,11 +236,17 @@ impl Look<'_> {
 
     fn undo_file(&mut self, number: u32, records: &Records<'_>, known: &Indexed) {
         let mut with_undo: Vec<&IndexEntry> = records.iter().copied().filter(|entry| entry.undo().is_some()).collect();
-        if with_undo.is_empty() {
-            return;
-        }
         let path = self.layout.undo_file(number);
         let seconds = read_through(known.block_bytes());
+        let used = known.loaded.files.get(number as usize).map_or(0, |info| info.undo_size);
+        if with_undo.is_empty() {
+            // Undo data that nothing needs any more, as after a false snapshot; more is appended behind it.
+            if used > 0 {
+                let what = format!("undo data of no block in use, up to byte {used}");
+                self.is_absent(&path, At::ALL, &what, Kind::UndoFileMissing, seconds);
+            }
+            return;
+        }
         let at = At::height(lowest(&with_undo));
         let what = format!("undo data of {}", words(&with_undo));
         let read = self.is_absent(&path, at, &what, Kind::UndoFileMissing, seconds);

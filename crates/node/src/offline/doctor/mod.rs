@@ -19,6 +19,7 @@ mod marks;
 mod place;
 
 pub(crate) use blind::transactions;
+pub(crate) use databases::has_connected;
 pub use kinds::{Kind, Texts};
 
 use crate::datadir::{lock, look};

@@ -6,6 +6,9 @@
 //!
 //! If the files lack a block of that chain, they lack its header too: headers then come from `--from` and from peers,
 //! and the block is fetched like a damaged one.
+//!
+//! While a snapshot is loaded, that chain has two parts: up to the best block of the past's coins, and from the snapshot
+//! on. The blocks in between stay to be validated.
 //! Absent on purpose: whether the blocks are intact. The deep check after this step detects damaged ones.
 
 use super::Repair;
@@ -20,9 +23,10 @@ use crate::options::Prune;
 use crate::reporting::Reporter;
 use primitives::{BlockHash, Height};
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use store::blockfiles::BlockFiles;
 use store::chainstate::{self, Chainstate};
-use store::index::{BlockTreeDb, IndexChanges, LoadedIndex};
+use store::index::{IndexChanges, LoadedIndex};
 use store::undo_places::{Owner, UndoPlaces};
 use store::undofiles::UndoFiles;
 use store::{FileInfos, FilePos, Layout, prune};
@@ -44,6 +48,15 @@ pub(super) struct Stand {
     best: BlockHash,
     /// The block before an interrupted flush of Core's.
     pub(super) from: Option<BlockHash>,
+    /// The snapshot from which the coins were made, if its past is not validated.
+    on: Option<OnSnapshot>,
+}
+
+#[derive(Clone, Copy)]
+struct OnSnapshot {
+    base: BlockHash,
+    /// Best block of the past's coins, if they can be read.
+    past: Option<BlockHash>,
 }
 
 /// A block of the chain up to the coins' best block that is stored in a file.
@@ -97,17 +110,17 @@ impl Repair<'_> {
         self.sync.seeks_none() && self.sync.from.is_empty()
     }
 
-    /// The block that the coins belong to. `None` if there are no coins worth keeping, or a snapshot is loaded.
+    /// The block that the coins belong to. `None` if there are no coins worth keeping.
     pub(super) fn stand(&self) -> Option<Stand> {
         let layout = lock::layout(self.options);
-        let disk = &*self.options.disk;
-        if chainstate::snapshot_base(disk, &layout).ok()?.is_some() {
-            return None;
-        }
-        let coins = Chainstate::open_read_only(self.options.host(), &layout.chainstate_dir()).ok()?;
+        let open = |dir: &Path| Chainstate::open_read_only(self.options.host(), dir).ok();
+        let past = layout.chainstate_dir();
+        let base = chainstate::snapshot_base(&*self.options.disk, &layout).ok()?;
+        let on = base.map(|base| OnSnapshot { base, past: open(&past).and_then(|coins| coins.best_block().ok()?) });
+        let coins = open(&if on.is_some() { layout.snapshot_dir() } else { past })?;
         let stand = match coins.head_blocks().ok()? {
-            Some(heads) => Stand { best: heads.new, from: heads.old },
-            None => Stand { best: coins.best_block().ok()??, from: None },
+            Some(heads) => Stand { best: heads.new, from: heads.old, on },
+            None => Stand { best: coins.best_block().ok()??, from: None, on },
         };
         (stand.best != self.options.params.genesis_hash).then_some(stand)
     }
@@ -119,7 +132,7 @@ impl Repair<'_> {
         let reporter = lock::reporter(self.events, options, "repair");
         let Locked { host, layout, files, .. } = &locked;
         let network = lock::network(&options.params);
-        let known = BlockTreeDb::open_read_only(host, layout).and_then(|db| db.load(&network)).ok();
+        let known = self.known_index();
         not_pruned(options.prune, known.as_ref(), files, layout)?;
         let Scan { blocks: found, ends, .. } = scan::scan(files, options.par, &reporter)?;
         let count = found.len();
@@ -128,16 +141,29 @@ impl Repair<'_> {
         known.iter().for_each(|known| take_known(&mut index, known));
         index.take_in(&options.params, found, now);
         let mut infos = FileInfos::default();
-        let stands = index.headers().find(&stand.best).filter(|&tip| {
-            let is_below =
-                |from: BlockHash| index.headers().find(&from).is_some_and(|at| index.headers().is_ancestor(at, tip));
-            stand.from.is_none_or(is_below)
+        let headers = index.headers();
+        let stands = headers.find(&stand.best).filter(|&tip| {
+            let is_below = |hash: BlockHash| headers.find(&hash).is_some_and(|at| headers.is_ancestor(at, tip));
+            stand.from.is_none_or(is_below) && stand.on.is_none_or(|on| is_below(on.base))
         });
         let absent = match stands {
             Some(tip) => {
+                let chain = match stand.on {
+                    None => headers.path(GENESIS, tip),
+                    Some(OnSnapshot { base, past }) => {
+                        let base = headers.find(&base).expect("it is below the tip");
+                        let past = past.and_then(|past| headers.find(&past));
+                        let past = past.filter(|&past| headers.height(past) <= headers.height(base));
+                        let mut chain = headers.path(GENESIS, past.unwrap_or(GENESIS));
+                        chain.extend(headers.path(base, tip));
+                        index.assume(base);
+                        index.list_assumed();
+                        chain
+                    }
+                };
                 let undo = UndoFiles::new(host, layout.blocks_dir(), &network, locked.key);
                 let from = FromFiles { blocks: files, undo: &undo, par: options.par, reporter: &reporter };
-                from.connect(&mut index, &mut infos, tip)?
+                from.connect(&mut index, &mut infos, chain)?
             }
             None => {
                 index.list_all();
@@ -222,10 +248,9 @@ struct FromFiles<'f> {
 }
 
 impl FromFiles<'_> {
-    /// Marks the chain up to `tip` as connected, with the facts read from its blocks. Returns the number of blocks that
-    /// are in no file.
-    fn connect(&self, index: &mut BlockIndex, infos: &mut FileInfos, tip: NodeId) -> Result<usize, Fault> {
-        let chain = index.headers().path(GENESIS, tip);
+    /// Marks the blocks of `chain` as connected, with the facts read from them. Returns the number of blocks that are in
+    /// no file.
+    fn connect(&self, index: &mut BlockIndex, infos: &mut FileInfos, chain: Vec<NodeId>) -> Result<usize, Fault> {
         let mut by_file: BTreeMap<u32, Vec<OfChain>> = BTreeMap::new();
         for &node in &chain {
             if let Some(at) = index.body(node).location() {

@@ -29,6 +29,8 @@ use crate::options::Options;
 use crate::reporting::{Event, Events};
 use primitives::BlockHash;
 use std::collections::{BTreeMap, HashSet};
+use store::chainstate;
+use store::index::{BlockTreeDb, LoadedIndex};
 use store::restore::{self, Moves};
 
 /// Maximum number of steps, so that a repair that makes no progress ends.
@@ -61,6 +63,8 @@ pub fn repair(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Resu
         judged: HashSet::new(),
         wants_sync: false,
         wants_settle: false,
+        is_anew: false,
+        undo_waits: false,
     };
     repair.run()?;
     Ok(repair.report)
@@ -77,6 +81,10 @@ struct Repair<'r> {
     wants_sync: bool,
     /// The index was rebuilt, and blocks of the files on other branches are not listed yet.
     wants_settle: bool,
+    /// The directory has nothing of use, and begins again.
+    is_anew: bool,
+    /// Undo data above a snapshot cannot be made before the blocks below it are there.
+    undo_waits: bool,
 }
 
 /// Steps of a repair, in their order.
@@ -124,8 +132,9 @@ impl Repair<'_> {
             self.mend()?;
         }
         self.marks_below_unknown_headers()?;
-        if self.wants_sync {
+        if self.wants_sync || self.undo_waits {
             self.sync()?;
+            self.undo_waits = false;
             // The sync listed blocks that waited for their parents: check these too.
             self.mend()?;
         }
@@ -169,6 +178,7 @@ impl Repair<'_> {
 
     fn look(&mut self, depth: Depth) -> Result<Examination, Fault> {
         let found = doctor(self.options, depth, self.events)?;
+        let is_for_the_user = |kind| is_for_the_user(kind) && !(self.is_anew && kind == Kind::Empty);
         let helpless = found.findings.iter().find(|finding| is_for_the_user(finding.kind));
         match helpless {
             Some(finding) => Err(for_the_user(finding)),
@@ -187,9 +197,12 @@ impl Repair<'_> {
         rebuild_dir(&lock::layout(self.options))
     }
 
-    /// Whether a finding needs no step: an invalid block that was validated again keeps its mark, and a rebuild removes
-    /// its own directory at the end.
+    /// Whether a finding needs no step: an invalid block that was validated again keeps its mark, a rebuild removes its
+    /// own directory at the end, and a directory that begins again has no index yet.
     fn is_settled(&self, finding: &Finding) -> bool {
+        if (finding.kind == Kind::IndexMissing && self.is_anew) || self.must_wait(finding) {
+            return true;
+        }
         if finding.kind == Kind::Leftover && finding.path == self.aside() {
             return true;
         }
@@ -206,15 +219,25 @@ impl Repair<'_> {
         Ok((!is_over && done > Step::Index).then_some(Examination { findings, blocks, undo, ..found }))
     }
 
+    /// Whether a finding cannot be mended before the past of a snapshot is validated.
+    fn must_wait(&self, finding: &Finding) -> bool {
+        self.undo_waits && step_of(finding.kind) == Some(Step::Undo)
+    }
+
+    fn is_on_snapshot(&self) -> bool {
+        let base = chainstate::snapshot_base(&*self.options.disk, &lock::layout(self.options));
+        base.is_ok_and(|base| base.is_some())
+    }
+
     fn step(&mut self, step: Step, found: &Examination) -> Result<(), Fault> {
         match step {
             Step::Key => self.key(),
             Step::Names => self.names(found),
-            Step::Reindex => self.whole_reindex(),
+            Step::Reindex => self.whole_reindex(&self.damaged(found)),
             Step::Index => self.index(),
             Step::Blocks => self.blocks(&found.blocks),
             Step::Undo => self.undo(&found.undo),
-            Step::Coins => self.coins(),
+            Step::Coins => self.coins(found),
             Step::Settle => self.settle(),
             Step::OptionalIndexes => self.optional_indexes(found),
             Step::Marks => self.marks(found),
@@ -278,8 +301,24 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Rebuilds the coins from the blocks in the index.
-    fn coins(&mut self) -> Result<(), Fault> {
+    /// Rebuilds the coins from the blocks in the index. Those of the past of a loaded snapshot are removed: the next sync
+    /// validates it again, with the blocks that are there.
+    fn coins(&mut self, found: &Examination) -> Result<(), Fault> {
+        if self.begin_anew()? {
+            return Ok(());
+        }
+        if self.known_index().is_some_and(|loaded| loaded.entries.is_empty()) {
+            return self.whole("the block index is empty, and the UTXO set is damaged");
+        }
+        let layout = lock::layout(self.options);
+        let of_snapshot = |finding: &Finding| finding.path.starts_with(layout.snapshot_dir());
+        let damaged = found.findings.iter().filter(|finding| step_of(finding.kind) == Some(Step::Coins));
+        if self.is_on_snapshot() && !damaged.into_iter().any(of_snapshot) {
+            let locked = lock::lock(self.options, self.events, false)?;
+            chainstate::empty(&*locked.disk, &layout)?;
+            self.done("The UTXO set of the snapshot's past was removed: the past is validated again from the start");
+            return Ok(());
+        }
         self.not_pruned("the chainstate")?;
         offline::reindex(&self.plain_options(), true, self.events)?;
         self.done("The UTXO set was made again from the block files");
@@ -293,13 +332,18 @@ impl Repair<'_> {
 
     /// Fails if blocks are pruned that a rebuild needs.
     fn not_pruned(&self, what: &str) -> Result<(), Fault> {
-        let looked = offline::read_only::load(self.options);
-        if !looked.is_ok_and(|(loaded, _)| loaded.is_pruned) {
+        if !self.known_index().is_some_and(|loaded| loaded.is_pruned) {
             return Ok(());
         }
         let why = format!("{what} cannot be made again: the blocks that it takes were pruned. Nothing was changed");
         let advice = "Put it back from a copy; or start again in an empty data directory, with ffwd sync --prune";
         Err(Fault::refused(why, advice))
+    }
+
+    /// The block index, if it can be read.
+    fn known_index(&self) -> Option<LoadedIndex> {
+        let db = BlockTreeDb::open_read_only(self.options.host(), &lock::layout(self.options));
+        db.and_then(|db| db.load(&lock::network(&self.options.params))).ok()
     }
 
     /// Opens the directory for work, which finishes interrupted work and lists records missing from the index.
@@ -328,7 +372,12 @@ impl Repair<'_> {
     fn sync(&mut self) -> Result<(), Fault> {
         if self.is_alone() {
             self.forget_aside()?;
-            self.report.left.push("Blocks of the best chain are in no file: ffwd sync fetches them".to_owned());
+            let left = if self.undo_waits {
+                "Undo data waits for the past of the snapshot: run ffwd sync, which validates it, then ffwd repair"
+            } else {
+                "Blocks of the best chain are in no file: ffwd sync fetches them"
+            };
+            self.report.left.push(left.to_owned());
             return Ok(());
         }
         let sync = SyncOptions { exit_at_tip: true, ..self.sync.clone() };

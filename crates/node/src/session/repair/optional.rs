@@ -44,9 +44,11 @@ impl Repair<'_> {
         Ok(indexes)
     }
 
-    /// Stores their names, because the next step removes some of them.
-    pub(super) fn keep_indexes(&self) -> Result<Vec<IndexKind>, Fault> {
-        let indexes = self.indexes()?;
+    /// Stores their names, and those of damaged ones, because the next step removes some of them.
+    pub(super) fn keep_indexes(&self, damaged: &[IndexKind]) -> Result<Vec<IndexKind>, Fault> {
+        let mut indexes = self.indexes()?;
+        let new: Vec<IndexKind> = damaged.iter().copied().filter(|kind| !indexes.contains(kind)).collect();
+        indexes.extend(new);
         if !indexes.is_empty() {
             let names: Vec<&str> = indexes.iter().map(|kind| kind.name()).collect();
             self.own_files().write(NAME, names.join("\n").as_bytes())?;
@@ -54,27 +56,30 @@ impl Repair<'_> {
         Ok(indexes)
     }
 
-    pub(super) fn optional_indexes(&mut self, found: &Examination) -> Result<(), Fault> {
+    /// The indexes that are damaged.
+    pub(super) fn damaged(&self, found: &Examination) -> Vec<IndexKind> {
         let layout = lock::layout(self.options);
-        let is_of = |kind: IndexKind, finding: &Finding| finding.path.starts_with(indexes::root(&layout, kind));
         let damaged = found.findings.iter().filter(|finding| finding.kind == Kind::OptionalIndexDamaged);
         let damaged: Vec<&Finding> = damaged.collect();
-        for kind in IndexKind::ALL {
-            if !damaged.iter().any(|finding| is_of(kind, finding)) {
-                continue;
-            }
+        let is_of = |kind: IndexKind, finding: &Finding| finding.path.starts_with(indexes::root(&layout, kind));
+        IndexKind::ALL.into_iter().filter(|&kind| damaged.iter().any(|finding| is_of(kind, finding))).collect()
+    }
+
+    pub(super) fn remove_index(&self, kind: IndexKind) -> Result<(), Fault> {
+        let locked = lock::lock(self.options, self.events, false)?;
+        Ok(IndexDb::remove(&*locked.disk, &locked.layout, kind)?)
+    }
+
+    pub(super) fn optional_indexes(&mut self, found: &Examination) -> Result<(), Fault> {
+        let damaged = self.damaged(found);
+        for &kind in &damaged {
             self.not_pruned(kind.name())?;
-            self.keep_indexes()?;
-            {
-                let locked = lock::lock(self.options, self.events, false)?;
-                IndexDb::remove(&*locked.disk, &locked.layout, kind)?;
-            }
-            if offline::index(&self.plain_options(), &[kind], self.events)?.stopped {
-                return Err(Fault::Stopped);
-            }
+            self.keep_indexes(&damaged)?;
+            self.remove_index(kind)?;
+            self.make_indexes(&[kind])?;
             self.done(format!("{} was made again", kind.name()));
         }
-        if damaged.iter().any(|finding| is_of(IndexKind::BlockFilter, finding)) {
+        if damaged.contains(&IndexKind::BlockFilter) {
             return Ok(());
         }
         self.filter_files(found)
@@ -96,10 +101,19 @@ impl Repair<'_> {
                 self.done(format!("{}: moved aside to {}", path.display(), went.display()));
             }
         }
-        if offline::index(&self.plain_options(), &[IndexKind::BlockFilter], self.events)?.stopped {
+        self.make_indexes(&[IndexKind::BlockFilter])?;
+        self.done(format!("{} files of block filters were made again", paths.len()));
+        Ok(())
+    }
+
+    /// Brings these indexes to the tip; without blocks there is nothing to do.
+    fn make_indexes(&self, kinds: &[IndexKind]) -> Result<(), Fault> {
+        if self.known_index().is_none_or(|loaded| loaded.entries.is_empty()) {
+            return Ok(());
+        }
+        if offline::index(&self.plain_options(), kinds, self.events)?.stopped {
             return Err(Fault::Stopped);
         }
-        self.done(format!("{} files of block filters were made again", paths.len()));
         Ok(())
     }
 
@@ -109,9 +123,7 @@ impl Repair<'_> {
         if listed.is_empty() {
             return Ok(());
         }
-        if offline::index(&self.plain_options(), &listed, self.events)?.stopped {
-            return Err(Fault::Stopped);
-        }
+        self.make_indexes(&listed)?;
         Ok(self.own_files().remove(NAME)?)
     }
 }

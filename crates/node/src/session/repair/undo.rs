@@ -55,7 +55,7 @@ impl Repair<'_> {
         spenders.sort_by_key(|spender| std::cmp::Reverse(spender.height));
         let slots = Slots::new(&opened, |entry| entry.undo());
         let mut restorer = opened.restorer();
-        let count = spenders.len();
+        let mut count = spenders.len();
         while let Some(highest) = spenders.first() {
             let top = highest.node;
             // Blocks on the same chain share one pass; each stale branch needs its own.
@@ -64,7 +64,15 @@ impl Repair<'_> {
             spenders = others;
             find_coins(&opened, top, &mut here)?;
             for spender in here {
-                let Some(payload) = spender.payload() else { return Err(not_found(&opened, &spender)) };
+                let Some(payload) = spender.payload() else {
+                    if !self.is_on_snapshot() {
+                        return Err(not_found(&opened, &spender));
+                    }
+                    // Blocks below the snapshot are missing yet.
+                    self.undo_waits = true;
+                    count -= 1;
+                    continue;
+                };
                 let record = undo_record(self.options.params.magic, &spender.prev, &payload);
                 // Magic and size of the record precede this position.
                 match slots.get(spender.node, record.len() - 8) {
@@ -78,10 +86,16 @@ impl Repair<'_> {
                 }
             }
         }
+        // A file whose undo data waits, or that has none in use any more, is appended to nevertheless.
+        for (number, info) in opened.loaded.files.iter().enumerate() {
+            restorer.extend_undo(number as u32, info.undo_size)?;
+        }
         restorer.sync()?;
         opened.writer.commit(&opened.reporter, None)?;
         drop(opened);
-        self.done(format!("The undo data of {count} blocks was made again from the blocks"));
+        if count > 0 {
+            self.done(format!("The undo data of {count} blocks was made again from the blocks"));
+        }
         Ok(())
     }
 }

@@ -2,17 +2,24 @@
 //!
 //! The old index and coins are moved to `ffwd/repair` until the rebuild is done. After a kill they stay there: the next
 //! repair finds index and coins missing, and continues.
+//!
+//! A directory without blocks, in which none was ever connected, has nothing to rebuild: its index and coins are emptied.
 
 use super::Repair;
 use crate::datadir::lock;
 use crate::fault::Fault;
 use crate::offline;
-use crate::options::Options;
+use crate::options::{IndexKind, Options};
 use std::path::Path;
+use store::chainstate::{self, Chainstate};
+use store::index::BlockTreeDb;
 
 impl Repair<'_> {
     /// Rebuilds everything except the block files.
     pub(super) fn whole(&mut self, why: &str) -> Result<(), Fault> {
+        if self.begin_anew()? {
+            return Ok(());
+        }
         self.not_pruned("the block index")?;
         {
             let locked = lock::lock(self.options, self.events, true)?;
@@ -32,12 +39,55 @@ impl Repair<'_> {
             move_away(&locked.layout.index_dir(), "index")?;
         }
         self.done(format!("Index and UTXO set are made again from the block files: {why}"));
-        self.whole_reindex()
+        self.whole_reindex(&[])
     }
 
-    /// Reindexes, including the existing optional indexes; a sync fetches missing blocks at the end.
-    pub(super) fn whole_reindex(&mut self) -> Result<(), Fault> {
-        let indexes = self.keep_indexes()?;
+    /// Empties index and coins if there is no block file, and nothing else shows that a block was ever connected. Returns
+    /// whether that was so.
+    pub(super) fn begin_anew(&mut self) -> Result<bool, Fault> {
+        let locked = lock::lock(self.options, self.events, false)?;
+        if !locked.files.numbers()?.there.is_empty() {
+            return Ok(false);
+        }
+        let was_used = match self.known_index() {
+            Some(loaded) => offline::doctor::has_connected(&loaded),
+            None => !self.are_coins_empty(),
+        };
+        if was_used {
+            return Ok(false);
+        }
+        let disk = &*locked.disk;
+        chainstate::remove_snapshot(disk, &locked.layout)?;
+        chainstate::empty(disk, &locked.layout)?;
+        BlockTreeDb::empty(disk, &locked.layout)?;
+        drop(locked);
+        self.is_anew = true;
+        self.wants_sync = true;
+        self.done("There are no blocks yet: block index and UTXO set are begun again");
+        Ok(true)
+    }
+
+    /// Whether the coins are those of a chain that has only the genesis block.
+    fn are_coins_empty(&self) -> bool {
+        let dir = lock::layout(self.options).chainstate_dir();
+        match Chainstate::exists(&*self.options.disk, &dir) {
+            Ok(true) => {}
+            Ok(false) => return true,
+            Err(_) => return false,
+        }
+        let coins = Chainstate::open_read_only(self.options.host(), &dir);
+        let best = coins.and_then(|coins| Ok(coins.best_block()?.or(coins.head_blocks()?.map(|heads| heads.new))));
+        best.is_ok_and(|best| best.is_none_or(|best| best == self.options.params.genesis_hash))
+    }
+
+    /// Reindexes, including the existing optional indexes; a sync fetches missing blocks at the end. Damaged indexes
+    /// would end a reindex that goes on with them.
+    pub(super) fn whole_reindex(&mut self, damaged: &[IndexKind]) -> Result<(), Fault> {
+        let indexes = self.keep_indexes(damaged)?;
+        for &kind in damaged {
+            self.remove_index(kind)?;
+            self.done(format!("{} was damaged, and is made again", kind.name()));
+        }
         let options = Options { indexes, ..self.plain_options() };
         offline::reindex(&options, false, self.events)?;
         self.wants_sync = true;
