@@ -104,9 +104,9 @@ impl Fault {
 
     /// The fault as a reindex reports it: without the advice to reindex.
     #[must_use]
-    pub fn within_reindex(self) -> Fault {
+    pub fn without_reindex(self) -> Fault {
         match self {
-            Fault::Store(fault) => Fault::Store(fault.within_reindex()),
+            Fault::Store(fault) => Fault::Store(fault.without_reindex()),
             other => other,
         }
     }

@@ -110,9 +110,9 @@ impl Fault {
         self
     }
 
-    /// The fault as reported within a reindex, where a reindex is not advised again.
+    /// The fault without that mark: it is reported within a reindex, or less than a reindex helps.
     #[must_use]
-    pub fn within_reindex(mut self) -> Fault {
+    pub fn without_reindex(mut self) -> Fault {
         self.0.is_for_reindex = false;
         self
     }
@@ -268,7 +268,7 @@ mod tests {
     fn reindex_is_not_advised_within_a_reindex() {
         let gone = || Fault::new(FaultKind::Missing, Path::new("/d"), "a file", "none", "Put it back").or_reindex();
         assert!(gone().to_string().ends_with("Put it back. If that is impossible, run ffwd reindex"), "{}", gone());
-        assert!(gone().within_reindex().to_string().ends_with("Put it back"));
+        assert!(gone().without_reindex().to_string().ends_with("Put it back"));
     }
 
     #[test]

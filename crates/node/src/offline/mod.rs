@@ -63,7 +63,7 @@ use store::private_files::PrivateDir;
 pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> Result<JobReport, Fault> {
     // A full reindex must not advise to reindex.
     if !chainstate_only {
-        return reindex::run(options, reindex_preflight::Pruned::Refuse, events).map_err(Fault::within_reindex);
+        return reindex::run(options, reindex_preflight::Pruned::Refuse, events).map_err(Fault::without_reindex);
     }
     let report = rebuild::run(options, events)?;
     // The coins are exchanged in one step at the end; the indexes follow.
@@ -81,7 +81,7 @@ pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> 
 ///
 /// Those of [`reindex`].
 pub fn reindex_before_sync(options: &Options, events: Events<'_>) -> Result<JobReport, Fault> {
-    reindex::run(options, reindex_preflight::Pruned::BeginAnew, events).map_err(Fault::within_reindex)
+    reindex::run(options, reindex_preflight::Pruned::BeginAnew, events).map_err(Fault::without_reindex)
 }
 
 /// Counts and hashes the coins in the tables. If there are two sets, because a snapshot is not validated, counts those

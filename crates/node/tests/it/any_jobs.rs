@@ -6,16 +6,18 @@
 
 use crate::archival::{check_archival, set_of, unpruned};
 use crate::chain::{chain, file, put};
-use crate::doctor::{self, KEY, Known, TIP, check_whole, net, replace, seeds};
+use crate::data_directory::DATADIR;
+use crate::doctor::{self, KEY, Known, TIP, check_whole, net, read, replace, seeds, write_out};
 use crate::doctor_stops::twice;
 use crate::indexes::branch;
 use crate::peers::{Bend, Blocks, Far, Until, open, sync_options};
 use crate::prune::{BLOCKS, TARGET_BYTES, write_files};
-use disk::{Fault as Accident, Loss, SimDisk};
+use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::Fault;
 use node::jobs::{self, SyncOptions};
 use node::options::{IndexKind, Options, Prune, Sizes};
 use node::reporting::Event;
+use primitives::hex;
 use primitives::{BlockHash, Height};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -23,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use store::blockfiles::Limits;
 use testkit::Rng;
+use testkit::bitcoind::{self, Bitcoind, CHECKS};
 
 /// Seeds that are played where none are asked for.
 const RUNS: u64 = 8;
@@ -105,7 +108,45 @@ pub(crate) fn after_stop(disk: &SimDisk, random: &mut Rng, row: &mut String) -> 
     disk.reopen(loss)
 }
 
-fn play(known: &Known, seed: u64) {
+/// Removes, cuts or changes one file of the directory. Left alone are the key and peers.dat, whose damage is for the user to
+/// mend, and the hash that the user trusts.
+pub(crate) fn damage(disk: &SimDisk, random: &mut Rng, row: &mut String) {
+    let spared = [".lock", "blocks/.lock", "blocks/xor.dat", "peers.dat", "ffwd/snapshot"].map(net);
+    let mut files = Vec::new();
+    list(disk, &net(""), &mut files);
+    files.retain(|path| !spared.contains(path));
+    if files.is_empty() {
+        return;
+    }
+    let path = &files[random.below(files.len())];
+    let mut bytes = read(disk, path);
+    let at = random.below(bytes.len() + 1);
+    match random.below(3) {
+        0 => {
+            *row += &format!(" {} is removed", path.display());
+            disk.remove_file(path).unwrap();
+        }
+        1 => {
+            *row += &format!(" {} is cut to {at}", path.display());
+            replace(disk, path, &bytes[..at]);
+        }
+        _ if at == bytes.len() => {}
+        _ => {
+            *row += &format!(" {} is changed at {at}", path.display());
+            bytes[at] ^= 0x40;
+            replace(disk, path, &bytes);
+        }
+    }
+}
+
+pub(crate) fn list(disk: &SimDisk, dir: &Path, files: &mut Vec<PathBuf>) {
+    for entry in disk.list(dir).unwrap() {
+        let path = dir.join(&entry.name);
+        if entry.is_dir { list(disk, &path, files) } else { files.push(path) }
+    }
+}
+
+fn play(known: &Known, seed: u64, is_damaged: bool) {
     let asked = Arc::new(Mutex::new(BTreeMap::<BlockHash, usize>::new()));
     let noted = asked.clone();
     let bend: Bend = Arc::new(move |hash: &BlockHash| {
@@ -133,10 +174,18 @@ fn play(known: &Known, seed: u64) {
         }
         walk.row += ";";
     }
+    if is_damaged {
+        damage(&disk, &mut walk.random, &mut walk.row);
+        let options = walk.prepare(&disk, Job::Repair);
+        jobs::repair(&options, &walk.sync, &|_| ()).unwrap_or_else(|why| panic!("{}: {why}", walk.row));
+    }
     let row = walk.row.clone();
     let last = walk.prepare(&disk, Job::Sync);
     jobs::sync(&last, &walk.sync, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
     check_whole(&disk, known, &row);
+    if is_damaged {
+        return;
+    }
     assert_eq!(twice(&disk, known), [0; 0], "{row}: stored twice");
     // A stop loses what is under way.
     let asked = asked.lock().unwrap();
@@ -149,7 +198,84 @@ fn play(known: &Known, seed: u64) {
 fn jobs_go_on_after_any_others_and_any_stops() {
     let known = Known::new();
     for seed in seeds("JOBS_RUNS", "JOBS_FROM", RUNS) {
-        play(&known, seed);
+        play(&known, seed, false);
+    }
+}
+
+#[test]
+fn a_repair_mends_any_file_after_any_jobs_and_any_stops() {
+    let known = Known::new();
+    for seed in seeds("JOBS_RUNS", "JOBS_FROM", RUNS) {
+        play(&known, seed, true);
+    }
+}
+
+/// bitcoind takes the directory over for a while, checks it, and takes some blocks; then it is stopped or killed.
+fn hand_over(disk: &SimDisk, known: &Known, random: &mut Rng, row: &mut String) -> SimDisk {
+    let dir = tempfile::tempdir().unwrap();
+    write_out(disk, Path::new(DATADIR), dir.path());
+    let core = Bitcoind::start(dir.path(), CHECKS);
+    let height: usize = core.rpc(&["getblockcount"]).parse().unwrap();
+    let end = (height + random.below(30)).min(TIP);
+    *row += &format!(" bitcoind from {height} to {end}");
+    for block in known.blocks.iter().take(end + 1).skip(height + 1) {
+        core.rpc(&["submitblock", &hex::encode(block)]);
+    }
+    if random.below(2) == 0 {
+        core.stop()
+    } else {
+        core.kill()
+    }
+    let disk = SimDisk::new(0);
+    read_in(&disk, Path::new(DATADIR), dir.path());
+    disk
+}
+
+/// Copies a real directory to a simulated disk.
+fn read_in(disk: &SimDisk, to: &Path, from: &Path) {
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            read_in(disk, &to, &entry.path());
+        } else {
+            put(disk, &to, &std::fs::read(entry.path()).unwrap());
+        }
+    }
+}
+
+#[test]
+fn bitcoind_may_take_over_between_any_jobs() {
+    let runs = if std::env::var_os("JOBS_RUNS").is_some() { 0 } else { 2 };
+    if !bitcoind::is_there() {
+        return;
+    }
+    let known = Known::new();
+    let address = Far::listen(&known.blocks, Arc::new(|_: &BlockHash| None), &open());
+    for seed in seeds("JOBS_RUNS", "JOBS_FROM", runs) {
+        let sync = sync_options(std::slice::from_ref(&address), Until::Tip);
+        let (random, side) = (Rng::new(seed), branch(&known.blocks, 120, 6, 7));
+        let mut walk = Walk { known: &known, side, sync, random, row: format!("seed {seed}:") };
+        let mut disk = SimDisk::new(0);
+        put(&disk, &net("blocks/xor.dat"), &KEY);
+        for _ in 0..2 + walk.random.below(3) {
+            // A repair that was stopped is for a repair to go on with.
+            let jobs: Vec<Job> = JOBS.into_iter().filter(|&job| job != Job::Repair).collect();
+            let job = jobs[walk.random.below(jobs.len())];
+            walk.row += &format!(" {job:?}");
+            let options = walk.prepare(&disk, job);
+            let is_stopped = may_stop(&disk, 3..10, &mut walk.random, &mut walk.row);
+            let _ = walk.run(&options, job);
+            if is_stopped {
+                disk = after_stop(&disk, &mut walk.random, &mut walk.row);
+            }
+            println!("{}", walk.row);
+            disk = hand_over(&disk, &known, &mut walk.random, &mut walk.row);
+            walk.row += ";";
+        }
+        let row = walk.row.clone();
+        let last = walk.prepare(&disk, Job::Sync);
+        jobs::sync(&last, &walk.sync, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+        check_whole(&disk, &known, &row);
     }
 }
 

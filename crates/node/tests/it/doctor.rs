@@ -309,7 +309,7 @@ fn check_with_bitcoind(disk: &SimDisk, known: &Known) {
 }
 
 /// Copies a directory of a simulated disk to a real one.
-fn write_out(disk: &SimDisk, from: &Path, to: &Path) {
+pub(crate) fn write_out(disk: &SimDisk, from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in disk.list(from).unwrap() {
         let from = from.join(&entry.name);

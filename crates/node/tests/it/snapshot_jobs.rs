@@ -5,10 +5,11 @@
 //! snapshot is found out, and leaves nothing. `SNAPSHOT_RUNS=1000` plays as many seeds, from the one that
 //! `SNAPSHOT_FROM` names; a run that fails says its seed.
 
-use crate::any_jobs::{after_stop, may_stop};
-use crate::chain::put;
-use crate::doctor::{KEY, Known, TIP, check_whole, net, options, read, replace, seeds};
+use crate::any_jobs::{after_stop, damage, list, may_stop};
+use crate::chain::{file, put};
+use crate::doctor::{KEY, Known, TIP, block_file, check_whole, hidden, net, options, read, replace, seeds};
 use crate::doctor_stops::twice;
+use crate::indexes::branch;
 use crate::peers::{Bend, Far, MINUTE, Until, open, sync_options};
 use crate::snapshot::plain;
 use disk::{Disk, SimDisk};
@@ -19,7 +20,7 @@ use node::reporting::Event;
 use node::utxo_stats::SetHash;
 use primitives::{BlockHash, Hash256, Height};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -126,44 +127,6 @@ fn prepare(disk: &SimDisk, random: &mut Rng) -> Options {
         options.commit_interval = Duration::ZERO;
     }
     options
-}
-
-/// Removes, cuts or changes one file of the directory. Left alone are the key and peers.dat, whose damage is for the user to
-/// mend, and the hash that the user trusts.
-fn damage(disk: &SimDisk, random: &mut Rng, row: &mut String) {
-    let spared = [".lock", "blocks/.lock", "blocks/xor.dat", "peers.dat", "ffwd/snapshot"].map(net);
-    let mut files = Vec::new();
-    list(disk, &net(""), &mut files);
-    files.retain(|path| !spared.contains(path));
-    if files.is_empty() {
-        return;
-    }
-    let path = &files[random.below(files.len())];
-    let mut bytes = read(disk, path);
-    let at = random.below(bytes.len() + 1);
-    match random.below(3) {
-        0 => {
-            *row += &format!(" {} is removed", path.display());
-            disk.remove_file(path).unwrap();
-        }
-        1 => {
-            *row += &format!(" {} is cut to {at}", path.display());
-            replace(disk, path, &bytes[..at]);
-        }
-        _ if at == bytes.len() => {}
-        _ => {
-            *row += &format!(" {} is changed at {at}", path.display());
-            bytes[at] ^= 0x40;
-            replace(disk, path, &bytes);
-        }
-    }
-}
-
-fn list(disk: &SimDisk, dir: &Path, files: &mut Vec<PathBuf>) {
-    for entry in disk.list(dir).unwrap() {
-        let path = dir.join(&entry.name);
-        if entry.is_dir { list(disk, &path, files) } else { files.push(path) }
-    }
 }
 
 struct World {
@@ -450,6 +413,26 @@ fn an_optional_index_that_is_damaged_in_an_unfinished_reindex_is_begun_again() {
     assert!(found.iter().any(|finding| finding.kind == Kind::ReindexUnfinished), "{found:?}");
     world.repair_alone(&disk, Kind::OptionalIndexDamaged);
     world.goes_on(&disk, "damaged index");
+    assert!(disk.metadata(&net("indexes/txindex/CURRENT")).unwrap().is_some(), "it is there again");
+}
+
+/// Finishing what interrupted work left opens the optional indexes.
+#[test]
+fn an_optional_index_that_is_damaged_beside_unlisted_blocks_is_made_again() {
+    let world = World::new();
+    let disk = world.known.whole();
+    let with_index = Options { indexes: vec![IndexKind::Tx], ..options(&disk) };
+    jobs::index(&with_index, &[IndexKind::Tx], &|_| ()).unwrap();
+    replace(&disk, &net("indexes/txindex/CURRENT"), b"MANIFEST");
+    let why = jobs::sync(&with_index, &world.peer(), &|_| ()).unwrap_err().to_string();
+    assert!(why.contains("ffwd index --only txindex") && !why.contains("ffwd reindex"), "{why}");
+    put(&disk, &block_file(9, "blk"), &hidden(file(&branch(&world.known.blocks, 120, 6, 7)[121..])));
+    let found = jobs::doctor(&options(&disk), Depth::Quick, &|_| ()).unwrap().findings;
+    for wanted in [Kind::NotIndexed, Kind::OptionalIndexDamaged] {
+        assert!(found.iter().any(|finding| finding.kind == wanted), "{found:?}");
+    }
+    jobs::repair(&with_index, &SyncOptions::alone(), &|_| ()).unwrap();
+    check_whole(&disk, &world.known, "unlisted");
     assert!(disk.metadata(&net("indexes/txindex/CURRENT")).unwrap().is_some(), "it is there again");
 }
 

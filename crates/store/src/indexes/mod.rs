@@ -300,7 +300,7 @@ impl IndexDb {
 /// Damage to an index requires a rebuild of that index only.
 fn advised(fault: Fault, kind: IndexKind, root: &Path) -> Fault {
     match fault.kind() {
-        FaultKind::Damaged | FaultKind::Missing => fault.advise(rebuild_advice(kind, root)),
+        FaultKind::Damaged | FaultKind::Missing => fault.without_reindex().advise(rebuild_advice(kind, root)),
         _ => fault,
     }
 }

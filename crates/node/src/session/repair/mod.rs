@@ -238,7 +238,13 @@ impl Repair<'_> {
             Step::Blocks => self.blocks(&found.blocks),
             Step::Undo => self.undo(&found.undo),
             Step::Coins => self.coins(found),
-            Step::Settle => self.settle(),
+            Step::Settle => {
+                let damaged = self.damaged(found);
+                if !damaged.is_empty() {
+                    self.remove_damaged(&damaged)?;
+                }
+                self.settle()
+            }
             Step::OptionalIndexes => self.optional_indexes(found),
             Step::Marks => self.marks(found),
         }

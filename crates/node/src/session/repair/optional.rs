@@ -45,7 +45,7 @@ impl Repair<'_> {
     }
 
     /// Stores their names, and those of damaged ones, because the next step removes some of them.
-    pub(super) fn keep_indexes(&self, damaged: &[IndexKind]) -> Result<Vec<IndexKind>, Fault> {
+    fn keep_indexes(&self, damaged: &[IndexKind]) -> Result<Vec<IndexKind>, Fault> {
         let mut indexes = self.indexes()?;
         let new: Vec<IndexKind> = damaged.iter().copied().filter(|kind| !indexes.contains(kind)).collect();
         indexes.extend(new);
@@ -65,7 +65,19 @@ impl Repair<'_> {
         IndexKind::ALL.into_iter().filter(|&kind| damaged.iter().any(|finding| is_of(kind, finding))).collect()
     }
 
-    pub(super) fn remove_index(&self, kind: IndexKind) -> Result<(), Fault> {
+    /// Removes damaged indexes before a step that opens them; they are made again at the end. Returns all indexes that
+    /// will be there.
+    pub(super) fn remove_damaged(&mut self, damaged: &[IndexKind]) -> Result<Vec<IndexKind>, Fault> {
+        let indexes = self.keep_indexes(damaged)?;
+        for &kind in damaged {
+            self.not_pruned(kind.name())?;
+            self.remove_index(kind)?;
+            self.done(format!("{} was damaged, and is made again", kind.name()));
+        }
+        Ok(indexes)
+    }
+
+    fn remove_index(&self, kind: IndexKind) -> Result<(), Fault> {
         let locked = lock::lock(self.options, self.events, false)?;
         Ok(IndexDb::remove(&*locked.disk, &locked.layout, kind)?)
     }
@@ -106,10 +118,10 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Brings these indexes to the tip; without blocks there is nothing to do.
+    /// Brings these indexes to the tip. Without blocks they are removed, and begin with the first one.
     fn make_indexes(&self, kinds: &[IndexKind]) -> Result<(), Fault> {
         if self.known_index().is_none_or(|loaded| loaded.entries.is_empty()) {
-            return Ok(());
+            return kinds.iter().try_for_each(|&kind| self.remove_index(kind));
         }
         if offline::index(&self.plain_options(), kinds, self.events)?.stopped {
             return Err(Fault::Stopped);

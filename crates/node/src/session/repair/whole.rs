@@ -83,11 +83,7 @@ impl Repair<'_> {
     /// Reindexes, including the existing optional indexes; a sync fetches missing blocks at the end. Damaged indexes
     /// would end a reindex that goes on with them.
     pub(super) fn whole_reindex(&mut self, damaged: &[IndexKind]) -> Result<(), Fault> {
-        let indexes = self.keep_indexes(damaged)?;
-        for &kind in damaged {
-            self.remove_index(kind)?;
-            self.done(format!("{} was damaged, and is made again", kind.name()));
-        }
+        let indexes = self.remove_damaged(damaged)?;
         let options = Options { indexes, ..self.plain_options() };
         offline::reindex(&options, false, self.events)?;
         self.wants_sync = true;
