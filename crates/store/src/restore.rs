@@ -71,21 +71,20 @@ impl Restorer {
     }
 
     /// Makes undo file `number` at least `len` bytes long, with zeros where it has nothing, so that it can be appended to.
+    /// Returns whether it was shorter.
     ///
     /// # Errors
     ///
     /// No space, or an I/O error. The call can be repeated.
-    pub fn extend_undo(&mut self, number: u32, len: u32) -> Result<()> {
-        if len == 0 {
-            return Ok(());
-        }
+    pub fn extend_undo(&mut self, number: u32, len: u32) -> Result<bool> {
         let path = layout::undo_file(&self.blocks_dir, number);
-        let file = self.open(&path)?;
-        if file.len()? < u64::from(len) {
-            file.write_at(u64::from(len) - 1, &[0])?;
-            self.written.insert(path);
+        let is_long = |metadata: disk::Metadata| metadata.len >= u64::from(len);
+        if len == 0 || self.disk.metadata(&path)?.is_some_and(is_long) {
+            return Ok(false);
         }
-        Ok(())
+        self.open(&path)?.write_at(u64::from(len) - 1, &[0])?;
+        self.written.insert(path);
+        Ok(true)
     }
 
     fn impossible(&self, path: &Path, at: FilePos) -> Fault {

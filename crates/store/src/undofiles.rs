@@ -305,7 +305,8 @@ impl UndoFiles {
     }
 
     fn damaged(&self, at: FilePos, wanted: &str, found: String) -> Fault {
-        let advice = "The undo file was damaged: look at the drive, then run reindex, which rewrites it";
+        let advice =
+            "The undo file was damaged: look at the drive, then run ffwd repair, which makes it again from the blocks";
         Fault::new(FaultKind::Damaged, &self.files.path(at.file), wanted, found, advice).at_offset(u64::from(at.offset))
     }
 

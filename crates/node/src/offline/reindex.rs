@@ -41,10 +41,12 @@ pub(super) fn run(options: &Options, pruned: Pruned, events: Events<'_>) -> Resu
         return Err(Fault::Refused(scan::why_unreadable(&options.params, note)));
     }
 
+    let mut base = None;
     let (index, infos) = if before.resumes {
         let loaded = before.loaded.as_ref().expect("a resumed index was loaded");
         let index = reporter.with_room(|| BlockTreeDb::open(&host, &layout))?;
         // The interrupted run removed one at its beginning; none that came since goes with the coins either.
+        base = store::chainstate::snapshot_base(&*disk, &layout).ok().flatten();
         if reporter.with_room(|| store::chainstate::remove_snapshot(&*disk, &layout))? {
             reporter.note(REMOVED_SNAPSHOT);
         }
@@ -79,6 +81,8 @@ pub(super) fn run(options: &Options, pruned: Pruned, events: Events<'_>) -> Resu
         datadir.keep_headers(&loaded.entries);
         if before.resumes {
             datadir.keep_work(loaded)?;
+            let base = base.and_then(|base| datadir.headers().find(&base));
+            base.into_iter().for_each(|base| datadir.index.write().distrust(base));
         }
     }
     datadir.keep_bare_headers(now)?;

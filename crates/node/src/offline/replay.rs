@@ -15,7 +15,7 @@ use store::chainstate::HeadBlocks;
 ///
 /// Source: Bitcoin Core b88bffe, `Chainstate::ReplayBlocks`, `RollforwardBlock`.
 pub(crate) fn replay(datadir: &DataDir<'_>, heads: HeadBlocks) -> Result<NodeId, Fault> {
-    let find = |hash: BlockHash| datadir.headers().find(&hash).ok_or_else(|| super::apart(hash));
+    let find = |hash: BlockHash| datadir.stand(Some(hash));
     let new = find(heads.new)?;
     let old = heads.old.map_or(Ok(GENESIS), find)?;
     datadir

@@ -20,7 +20,7 @@ use node::reporting::Event;
 use node::utxo_stats::SetHash;
 use primitives::{BlockHash, Hash256, Height};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -180,7 +180,8 @@ impl World {
             let job = JOBS[random.below(JOBS.len())];
             row += &format!(" {job:?}");
             let mut options = prepare(&disk, &mut random);
-            if random.below(4) == 0 {
+            // An index that a reindex was not given, and that is above its end, is for the user to remove.
+            if random.below(4) == 0 && job != Job::Reindex {
                 let height = random.below(TIP + 1) as u32;
                 row += &format!(" to {height}");
                 options.stop_at_height = Some(Height::new(height));
@@ -332,7 +333,7 @@ fn undo_data_above_a_snapshot_is_made_once_the_past_is_there() {
     let number =
         |disk: &SimDisk| (0..9).rfind(|n| disk.metadata(&net(&format!("blocks/rev0000{n}.dat"))).unwrap().is_some());
     for is_alone in [true, false] {
-        let disk = world.on_snapshot(TIP - 2, &[]);
+        let disk = world.on_snapshot(TIP - 2, &[IndexKind::CoinStats]);
         remove(&disk, &format!("blocks/rev0000{}.dat", number(&disk).unwrap()));
         if is_alone {
             let report = world.repair_alone(&disk, Kind::UndoFileMissing);
@@ -342,6 +343,49 @@ fn undo_data_above_a_snapshot_is_made_once_the_past_is_there() {
         let report = jobs::repair(&options(&disk), &world.peer(), &|_| ()).unwrap();
         assert!(report.left.is_empty(), "{report:?}");
         world.goes_on(&disk, "undo");
+    }
+}
+
+/// Blocks of both parts of the chain that are in no file any more are fetched, not left out of the new index.
+#[test]
+fn blocks_that_an_index_made_again_lacks_are_fetched() {
+    let world = World::new();
+    let disk = world.on_snapshot(TIP - 2, &[]);
+    // A stop while the past is validated.
+    let eager = Options { commit_interval: Duration::ZERO, ..prepare(&disk, &mut Rng::new(0)) };
+    disk.fail_at(disk.operations() + 500, 1, disk::Fault::Stop);
+    jobs::sync(&eager, &world.peer(), &|_| ()).unwrap_err();
+    let stopped = disk.reopen(disk::Loss::Nothing);
+    assert!(world.standing(&stopped).is_some());
+    let mut files = Vec::new();
+    list(&stopped, &net("blocks"), &mut files);
+    let mut numbers: Vec<PathBuf> = files.into_iter().filter(|path| path.to_string_lossy().contains("/blk")).collect();
+    numbers.sort();
+    for lost in numbers {
+        let row = lost.display().to_string();
+        let disk = stopped.reopen(disk::Loss::Nothing);
+        disk.remove_file(&lost).unwrap();
+        remove(&disk, "blocks/index/CURRENT");
+        jobs::repair(&options(&disk), &world.peer(), &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+        let found = jobs::doctor(&options(&disk), Depth::Deep, &|_| ()).unwrap().findings;
+        assert!(found.is_empty(), "{row}: {found:?}");
+        jobs::sync(&options(&disk), &world.peer(), &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+        check_whole(&disk, &world.known, &row);
+        check_ordinary(&disk, &row);
+    }
+}
+
+/// The snapshot goes, and the past stays.
+#[test]
+fn a_snapshot_whose_coins_are_damaged_is_given_up_alone() {
+    let world = World::new();
+    for name in ["CURRENT", "base_blockhash"] {
+        let disk = world.on_snapshot(TIP - 2, &[]);
+        replace(&disk, &net("chainstate_snapshot").join(name), b"?");
+        let report = world.repair_alone(&disk, Kind::CoinsDamaged);
+        assert!(report.done.iter().any(|done| done.contains("snapshot was removed")), "{report:?}");
+        assert_eq!(world.standing(&disk), None);
+        world.goes_on(&disk, name);
     }
 }
 
@@ -395,25 +439,34 @@ fn a_rebuild_forgets_what_was_connected_on_a_snapshot() {
     world.goes_on(&disk, "rebuilt");
 }
 
+/// Without CURRENT, which is seen at once; and with a damaged table, which only a check of every byte sees.
 #[test]
 fn an_optional_index_that_is_damaged_in_an_unfinished_reindex_is_begun_again() {
     let world = World::new();
-    let known = &world.known;
-    let disk = known.whole();
     let indexes = vec![IndexKind::Tx, IndexKind::SilentPayments];
-    let some = Options { stop_at_height: Some(Height::new(60)), indexes: indexes.clone(), ..options(&disk) };
-    disk.fail_at(disk.operations() + 150, 1, disk::Fault::Stop);
-    jobs::reindex(&some, false, &|_| ()).unwrap_err();
-    let disk = disk.reopen(disk::Loss::Nothing);
-    put(&disk, &net("indexes/txindex/000009.ldb"), b"no table");
-    if disk.metadata(&net("indexes/txindex/CURRENT")).unwrap().is_some() {
-        remove(&disk, "indexes/txindex/CURRENT");
+    for damaged in ["CURRENT", "ldb"] {
+        let disk = world.known.whole();
+        let eager = Options { commit_interval: Duration::ZERO, indexes: indexes.clone(), ..options(&disk) };
+        disk.fail_at(disk.operations() + 400, 1, disk::Fault::Stop);
+        jobs::reindex(&eager, false, &|_| ()).unwrap_err();
+        let disk = disk.reopen(disk::Loss::Nothing);
+        let found = jobs::doctor(&options(&disk), Depth::Quick, &|_| ()).unwrap().findings;
+        assert!(found.iter().any(|finding| finding.kind == Kind::ReindexUnfinished), "{found:?}");
+        let mut files = Vec::new();
+        list(&disk, &net("indexes/txindex"), &mut files);
+        let path = files.iter().find(|path| path.to_string_lossy().ends_with(damaged)).unwrap();
+        if damaged == "CURRENT" {
+            disk.remove_file(path).unwrap();
+            world.repair_alone(&disk, Kind::OptionalIndexDamaged);
+        } else {
+            let mut bytes = read(&disk, path);
+            bytes[10] ^= 0x40;
+            replace(&disk, path, &bytes);
+            world.repair_alone(&disk, Kind::ReindexUnfinished);
+        }
+        world.goes_on(&disk, damaged);
+        assert!(disk.metadata(&net("indexes/txindex/CURRENT")).unwrap().is_some(), "it is there again");
     }
-    let found = jobs::doctor(&options(&disk), Depth::Quick, &|_| ()).unwrap().findings;
-    assert!(found.iter().any(|finding| finding.kind == Kind::ReindexUnfinished), "{found:?}");
-    world.repair_alone(&disk, Kind::OptionalIndexDamaged);
-    world.goes_on(&disk, "damaged index");
-    assert!(disk.metadata(&net("indexes/txindex/CURRENT")).unwrap().is_some(), "it is there again");
 }
 
 /// Finishing what interrupted work left opens the optional indexes.

@@ -52,7 +52,7 @@ impl Look<'_> {
         };
         let entries = tree.places().map(of).collect();
         let waiting = tree.take_orphans();
-        self.every_byte(&Indexed { loaded: LoadedIndex { entries, ..LoadedIndex::default() }, tree }, None, files)?;
+        self.every_byte(&Indexed { loaded: LoadedIndex { entries, ..LoadedIndex::default() }, tree }, files)?;
         self.above_gaps(files, &waiting)?;
         self.undo_of_found(files, &owners)
     }

@@ -2,7 +2,7 @@
 
 use super::{At, Depth, Files, Kind, Look, read_through, rebuilt};
 use crate::chain::index::BlockIndex;
-use crate::chain::tree::NodeId;
+use crate::chain::tree::{GENESIS, NodeId};
 use crate::datadir::lock;
 use crate::options::{IndexKind, Prune};
 use crate::utxo_stats::{SetHash, set_totals, setinfo};
@@ -122,18 +122,26 @@ impl Look<'_> {
         let seconds = known.map_or(1, |known| rebuilt(known.block_bytes()));
         let coins = |dir, of| Coins { dir, of, seconds };
         match chainstate::snapshot_base(&*self.options.disk, &self.layout) {
-            Ok(None) => self.coins_in(&coins(self.layout.chainstate_dir(), Of::Chain), known),
+            Ok(None) => {
+                let tip = self.coins_in(&coins(self.layout.chainstate_dir(), Of::Chain), known);
+                self.connected.extend(tip.map(|tip| (GENESIS, tip)));
+                tip
+            }
             Ok(Some(base)) if known.is_some_and(|known| known.tree.headers().find(&base).is_none()) => {
                 let what = format!("the block index lacks block {base}, which is named as the base of a snapshot");
                 self.find(Kind::CoinsApart, &self.layout.snapshot_dir(), At::ALL, what, seconds);
                 None
             }
             Ok(Some(base)) => {
-                self.coins_in(&coins(self.layout.chainstate_dir(), Of::Past(base)), known);
-                self.coins_in(&coins(self.layout.snapshot_dir(), Of::Snapshot(base)), known)
+                let past = self.coins_in(&coins(self.layout.chainstate_dir(), Of::Past(base)), known);
+                let tip = self.coins_in(&coins(self.layout.snapshot_dir(), Of::Snapshot(base)), known);
+                self.connected.extend(past.map(|past| (GENESIS, past)));
+                let base = known.and_then(|known| known.tree.headers().find(&base));
+                self.connected.extend(base.zip(tip));
+                tip
             }
             Err(fault) => {
-                self.fault(Kind::CoinsApart, &fault, At::ALL, seconds);
+                self.fault(Kind::CoinsDamaged, &fault, At::ALL, seconds);
                 None
             }
         }
@@ -160,44 +168,43 @@ impl Look<'_> {
                 return None;
             }
         }
-        let stands = Chainstate::open_read_only(self.options.host(), dir).and_then(|coins| {
-            let heads = coins.head_blocks()?;
-            Ok((coins.best_block()?, heads.is_some(), coins))
-        });
-        let (best, is_half, coins) = match stands {
+        let stands = Chainstate::open_read_only(self.options.host(), dir)
+            .and_then(|coins| Ok((coins.best_block()?, coins.head_blocks()?, coins)));
+        let (best, heads, coins) = match stands {
             Ok(stands) => stands,
             Err(fault) => {
                 self.fault(Kind::CoinsDamaged, &fault, At::ALL, seconds);
                 return None;
             }
         };
-        if is_half {
-            // A sync finishes that of the past.
-            if !is_past {
-                let what = "chainstate: a flush of bitcoind's is unfinished";
-                self.find(Kind::CoinsHalfWritten, dir, At::ALL, what, seconds);
-            }
-            return None;
-        }
-        if self.depth == Depth::Deep && !self.is_beside {
+        if heads.is_none() && self.depth == Depth::Deep && !self.is_beside {
             coins.read_others().unwrap_or_else(|fault| self.fault(Kind::CoinsDamaged, &fault, At::ALL, seconds));
             self.every_coin(&coins, best, seconds);
         }
-        let best = best?;
+        let best = heads.map_or(best, |heads| Some(heads.new))?;
         let tree = &known?.tree;
         let tip = tree.headers().find(&best);
-        if !tip.is_some_and(|id| *of == Of::Snapshot(best) || tree.was_connected(id)) {
+        let at = At { hash: Some(best), ..At::ALL };
+        let Some(tip) = tip.filter(|&id| *of == Of::Snapshot(best) || tree.was_connected(id)) else {
             let lacks = if tip.is_some() { "the block index has only the header of" } else { "the block index lacks" };
             let what = format!("chainstate: {lacks} its best block {best}");
-            let kind = if is_past { Kind::CoinsDamaged } else { Kind::CoinsApart };
-            self.find(kind, dir, At { hash: Some(best), ..At::ALL }, what, seconds);
-        } else if let (Of::Past(base), Some(tip)) = (of, tip)
+            self.find(Kind::CoinsApart, dir, at, what, seconds);
+            return tip.filter(|_| !is_past);
+        };
+        if let Of::Past(base) = of
             && tree.headers().find(base).is_some_and(|base| tree.headers().height(tip) > tree.headers().height(base))
         {
             let what = format!("chainstate: it should end at the base of the snapshot, and its best block is {best}");
-            self.find(Kind::CoinsDamaged, dir, At { hash: Some(best), ..At::ALL }, what, seconds);
+            self.find(Kind::CoinsDamaged, dir, at, what, seconds);
+            return None;
         }
-        tip
+        // A sync finishes that of the past.
+        if heads.is_some() && !is_past {
+            let what = "chainstate: a flush of bitcoind's is unfinished";
+            self.find(Kind::CoinsHalfWritten, dir, At::ALL, what, seconds);
+            return None;
+        }
+        Some(tip)
     }
 
     /// Reads every coin, and compares the totals with those that an earlier run stored for this block.

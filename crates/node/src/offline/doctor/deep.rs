@@ -47,8 +47,8 @@ impl Look<'_> {
     /// # Errors
     ///
     /// The user stopped it, or the system has no threads.
-    pub(super) fn every_byte(&mut self, known: &Indexed, tip: Option<NodeId>, files: &Files) -> Result<(), Fault> {
-        self.absent(known, tip);
+    pub(super) fn every_byte(&mut self, known: &Indexed, files: &Files) -> Result<(), Fault> {
+        self.absent(known);
         let named: Vec<_> = by_file(&known.loaded).into_iter().collect();
         self.reporter.set_bytes_left(known.block_bytes());
         let next = AtomicUsize::new(0);
@@ -117,12 +117,14 @@ impl Look<'_> {
 
     /// Reports blocks of the chain that are in the index and in no file, and blocks whose undo data the index does not
     /// name.
-    fn absent(&mut self, known: &Indexed, tip: Option<NodeId>) {
-        let has_snapshot = store::chainstate::snapshot_base(&*self.options.disk, &self.layout);
-        let (Some(tip), false, Ok(None)) = (tip, known.loaded.is_pruned, has_snapshot) else { return };
+    fn absent(&mut self, known: &Indexed) {
+        if known.loaded.is_pruned || self.connected.is_empty() {
+            return;
+        }
         let tree = known.tree.headers();
-        let chain = tree.path(GENESIS, tip);
-        for id in [GENESIS].into_iter().chain(chain) {
+        let chains = self.connected.iter().flat_map(|&(above, tip)| tree.path(above, tip));
+        let chains: Vec<NodeId> = [GENESIS].into_iter().chain(chains).collect();
+        for id in chains {
             let body = known.tree.body(id);
             let height = tree.height(id);
             let hash = tree.hash(id);

@@ -238,17 +238,14 @@ impl Look<'_> {
         let mut with_undo: Vec<&IndexEntry> = records.iter().copied().filter(|entry| entry.undo().is_some()).collect();
         let path = self.layout.undo_file(number);
         let seconds = read_through(known.block_bytes());
-        let used = known.loaded.files.get(number as usize).map_or(0, |info| info.undo_size);
-        if with_undo.is_empty() {
-            // Undo data that nothing needs any more, as after a false snapshot; more is appended behind it.
-            if used > 0 {
-                let what = format!("undo data of no block in use, up to byte {used}");
-                self.is_absent(&path, At::ALL, &what, Kind::UndoFileMissing, seconds);
-            }
+        let used = u64::from(known.loaded.files.get(number as usize).map_or(0, |info| info.undo_size));
+        if with_undo.is_empty() && used == 0 {
             return;
         }
-        let at = At::height(lowest(&with_undo));
-        let what = format!("undo data of {}", words(&with_undo));
+        let (at, what) = match with_undo.is_empty() {
+            true => (At::ALL, "undo data of no block in use".to_owned()),
+            false => (At::height(lowest(&with_undo)), format!("undo data of {}", words(&with_undo))),
+        };
         let read = self.is_absent(&path, at, &what, Kind::UndoFileMissing, seconds);
         let Some((len, _)) = read else { return };
         with_undo.sort_unstable_by_key(|entry| entry.undo_offset);
@@ -258,6 +255,10 @@ impl Look<'_> {
             let what = format!("it has {len} bytes; undo data of {} is missing", words(lost));
             let at = At { offset: Some(len), ..At::height(lowest(lost)) };
             self.find(Kind::UndoFileCut, &path, at, what, seconds);
+        } else if len < used {
+            // What is behind is of no block in use, and undo data is appended behind that.
+            let what = format!("it has {len} bytes, and the block index counts {used}");
+            self.find(Kind::UndoFileCut, &path, At { offset: Some(len), ..At::ALL }, what, seconds);
         }
     }
 

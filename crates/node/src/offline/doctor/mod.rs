@@ -22,6 +22,7 @@ pub(crate) use blind::transactions;
 pub(crate) use databases::has_connected;
 pub use kinds::{Kind, Texts};
 
+use crate::chain::tree::NodeId;
 use crate::datadir::{lock, look};
 use crate::fault::Fault;
 use crate::options::Options;
@@ -124,8 +125,15 @@ pub fn doctor(options: &Options, depth: Depth, events: Events<'_>) -> Result<Exa
 }
 
 fn examine(options: &Options, depth: Depth, is_beside: bool, reporter: &Reporter<'_>) -> Result<Examination, Fault> {
-    let mut look =
-        Look { options, layout: lock::layout(options), reporter, depth, is_beside, found: Examination::default() };
+    let mut look = Look {
+        options,
+        layout: lock::layout(options),
+        reporter,
+        depth,
+        is_beside,
+        found: Examination::default(),
+        connected: Vec::new(),
+    };
     if let Some(files) = look.place() {
         let known = look.index(&files);
         look.leftovers();
@@ -135,7 +143,7 @@ fn examine(options: &Options, depth: Depth, is_beside: bool, reporter: &Reporter
         if let Some(known) = &known {
             look.marks(known, tip, &files);
             if depth == Depth::Deep {
-                look.every_byte(known, tip, &files)?;
+                look.every_byte(known, &files)?;
             }
         } else if depth == Depth::Deep {
             look.every_byte_without_index(&files)?;
@@ -161,6 +169,8 @@ struct Look<'l> {
     /// A program is using the data directory.
     is_beside: bool,
     found: Examination,
+    /// First and last block of each chain that is connected on coins; the first does not belong to it.
+    connected: Vec<(NodeId, NodeId)>,
 }
 
 /// Location of a finding.

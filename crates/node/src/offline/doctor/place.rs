@@ -231,8 +231,15 @@ mod tests {
         ] {
             let layout = lock::layout(&options);
             let found = Examination::default();
-            let mut look =
-                Look { options: &options, layout, reporter: &reporter, depth: Depth::Quick, is_beside, found };
+            let mut look = Look {
+                options: &options,
+                layout,
+                reporter: &reporter,
+                depth: Depth::Quick,
+                is_beside,
+                found,
+                connected: Vec::new(),
+            };
             look.memory(left);
             assert_eq!(look.found.findings.len(), want, "{left:?} {is_beside}");
             for finding in look.found.findings {

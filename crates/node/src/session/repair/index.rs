@@ -99,8 +99,10 @@ impl Repair<'_> {
                      height {height}{lacking}"
                 ));
                 self.wants_settle = true;
+                self.is_remade = true;
                 Ok(())
             }
+            Remade::Gap if stand.on.is_some() => self.forget_snapshot("no peer knows its best block"),
             Remade::Gap => self.whole("no peer knows the best block of the UTXO set"),
         }
     }
@@ -116,7 +118,9 @@ impl Repair<'_> {
         let open = |dir: &Path| Chainstate::open_read_only(self.options.host(), dir).ok();
         let past = layout.chainstate_dir();
         let base = chainstate::snapshot_base(&*self.options.disk, &layout).ok()?;
-        let on = base.map(|base| OnSnapshot { base, past: open(&past).and_then(|coins| coins.best_block().ok()?) });
+        let best =
+            |coins: Chainstate| Some(coins.head_blocks().ok()?.map(|heads| heads.new).or(coins.best_block().ok()?));
+        let on = base.map(|base| OnSnapshot { base, past: open(&past).and_then(best).flatten() });
         let coins = open(&if on.is_some() { layout.snapshot_dir() } else { past })?;
         let stand = match coins.head_blocks().ok()? {
             Some(heads) => Stand { best: heads.new, from: heads.old, on },
@@ -128,7 +132,8 @@ impl Repair<'_> {
     fn remake(&self, stand: Stand) -> Result<Remade, Fault> {
         let options = self.options;
         let now = lock::clock(options)?;
-        let locked = lock::lock(options, self.events, true)?;
+        // Up to its base a snapshot needs no blocks.
+        let locked = lock::lock(options, self.events, stand.on.is_none())?;
         let reporter = lock::reporter(self.events, options, "repair");
         let Locked { host, layout, files, .. } = &locked;
         let network = lock::network(&options.params);

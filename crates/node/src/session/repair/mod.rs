@@ -65,6 +65,7 @@ pub fn repair(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Resu
         wants_settle: false,
         is_anew: false,
         undo_waits: false,
+        is_remade: false,
     };
     repair.run()?;
     Ok(repair.report)
@@ -85,6 +86,8 @@ struct Repair<'r> {
     is_anew: bool,
     /// Undo data above a snapshot cannot be made before the blocks below it are there.
     undo_waits: bool,
+    /// The block index was made again, and the coins were kept.
+    is_remade: bool,
 }
 
 /// Steps of a repair, in their order.
@@ -189,7 +192,14 @@ impl Repair<'_> {
     /// The next step for the current findings.
     fn next(&self, found: &Examination) -> Option<Step> {
         let open = found.findings.iter().filter(|finding| !self.is_settled(finding));
-        open.filter_map(|finding| step_of(finding.kind)).min()
+        open.filter_map(|finding| self.step_for(finding)).min()
+    }
+
+    /// The step for a finding. Coins of a snapshot's past that do not go with an index made again are given up.
+    fn step_for(&self, finding: &Finding) -> Option<Step> {
+        let is_apart = finding.kind == Kind::CoinsApart && self.is_remade && self.is_on_snapshot();
+        let is_of_past = || finding.path.starts_with(lock::layout(self.options).chainstate_dir());
+        if is_apart && is_of_past() { Some(Step::Coins) } else { step_of(finding.kind) }
     }
 
     /// Directory of the old index and coins during a rebuild.
@@ -307,19 +317,22 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Rebuilds the coins from the blocks in the index. Those of the past of a loaded snapshot are removed: the next sync
-    /// validates it again, with the blocks that are there.
+    /// Rebuilds the coins from the blocks in the index. While a snapshot is loaded, those of its past are emptied instead,
+    /// and the next sync validates the past again, with the blocks that are there; or the snapshot is given up.
     fn coins(&mut self, found: &Examination) -> Result<(), Fault> {
+        let layout = lock::layout(self.options);
+        let of_snapshot = |finding: &Finding| finding.path.starts_with(layout.snapshot_dir());
+        let mut damaged = found.findings.iter().filter(|finding| self.step_for(finding) == Some(Step::Coins));
+        if damaged.any(of_snapshot) {
+            return self.forget_snapshot("its UTXO set is damaged");
+        }
         if self.begin_anew()? {
             return Ok(());
         }
         if self.known_index().is_some_and(|loaded| loaded.entries.is_empty()) {
             return self.whole("the block index is empty, and the UTXO set is damaged");
         }
-        let layout = lock::layout(self.options);
-        let of_snapshot = |finding: &Finding| finding.path.starts_with(layout.snapshot_dir());
-        let damaged = found.findings.iter().filter(|finding| step_of(finding.kind) == Some(Step::Coins));
-        if self.is_on_snapshot() && !damaged.into_iter().any(of_snapshot) {
+        if self.is_on_snapshot() {
             let locked = lock::lock(self.options, self.events, false)?;
             chainstate::empty(&*locked.disk, &layout)?;
             self.done("The UTXO set of the snapshot's past was removed: the past is validated again from the start");
@@ -387,7 +400,10 @@ impl Repair<'_> {
             return Ok(());
         }
         let sync = SyncOptions { exit_at_tip: true, ..self.sync.clone() };
-        let options = Options { indexes: self.indexes()?, ..self.options.clone() };
+        // Indexes are built from undo data too.
+        let kept = self.remove_damaged(&[])?;
+        let indexes = if self.undo_waits { Vec::new() } else { kept };
+        let options = Options { indexes, ..self.options.clone() };
         let report = super::phases::sync(&options, &sync, self.events)?;
         self.done(format!("The chain is at height {}", report.height));
         if let Some(why) = report.end_reason {

@@ -12,6 +12,7 @@ use crate::offline;
 use crate::offline::doctor::{Examination, Finding, Kind};
 use crate::options::IndexKind;
 use std::path::Path;
+use store::FaultKind;
 use store::indexes::{self, IndexDb};
 use store::private_files::PrivateDir;
 use store::restore;
@@ -63,6 +64,17 @@ impl Repair<'_> {
         let damaged: Vec<&Finding> = damaged.collect();
         let is_of = |kind: IndexKind, finding: &Finding| finding.path.starts_with(indexes::root(&layout, kind));
         IndexKind::ALL.into_iter().filter(|&kind| damaged.iter().any(|finding| is_of(kind, finding))).collect()
+    }
+
+    /// The index whose damage ended a step.
+    pub(super) fn index_of(&self, why: &Fault) -> Option<IndexKind> {
+        let Fault::Store(fault) = why else { return None };
+        if !matches!(fault.kind(), FaultKind::Damaged | FaultKind::Missing) {
+            return None;
+        }
+        let layout = lock::layout(self.options);
+        let path = &fault.detail().path;
+        IndexKind::ALL.into_iter().find(|&kind| path.starts_with(indexes::root(&layout, kind)))
     }
 
     /// Removes damaged indexes before a step that opens them; they are made again at the end. Returns all indexes that

@@ -56,6 +56,12 @@ impl Repair<'_> {
         let slots = Slots::new(&opened, |entry| entry.undo());
         let mut restorer = opened.restorer();
         let mut count = spenders.len();
+        // A file is appended to behind all that it had, whether or not that can be made again.
+        let mut extended = 0;
+        for (number, info) in opened.loaded.files.iter().enumerate() {
+            extended += usize::from(restorer.extend_undo(number as u32, info.undo_size)?);
+        }
+        restorer.sync()?;
         while let Some(highest) = spenders.first() {
             let top = highest.node;
             // Blocks on the same chain share one pass; each stale branch needs its own.
@@ -86,13 +92,12 @@ impl Repair<'_> {
                 }
             }
         }
-        // A file whose undo data waits, or that has none in use any more, is appended to nevertheless.
-        for (number, info) in opened.loaded.files.iter().enumerate() {
-            restorer.extend_undo(number as u32, info.undo_size)?;
-        }
         restorer.sync()?;
         opened.writer.commit(&opened.reporter, None)?;
         drop(opened);
+        if extended > 0 {
+            self.done(format!("{extended} undo files have their length again"));
+        }
         if count > 0 {
             self.done(format!("The undo data of {count} blocks was made again from the blocks"));
         }

@@ -6,6 +6,8 @@
 //! A directory without blocks, in which none was ever connected, has nothing to rebuild: its index and coins are emptied.
 
 use super::Repair;
+use super::blocks::Opened;
+use crate::chain::tree::NodeId;
 use crate::datadir::lock;
 use crate::fault::Fault;
 use crate::offline;
@@ -53,7 +55,9 @@ impl Repair<'_> {
             Some(loaded) => offline::doctor::has_connected(&loaded),
             None => !self.are_coins_empty(),
         };
-        if was_used {
+        // A snapshot whose coins can be read is worth more than an index.
+        let snapshot = Chainstate::open_read_only(self.options.host(), &locked.layout.snapshot_dir());
+        if was_used || snapshot.is_ok_and(|coins| coins.best_block().is_ok()) {
             return Ok(false);
         }
         let disk = &*locked.disk;
@@ -67,12 +71,32 @@ impl Repair<'_> {
         Ok(true)
     }
 
+    /// Removes a snapshot whose coins cannot be used. First the index forgets what was connected on them, which nobody
+    /// validated: blocks whose parent was never connected, and those above.
+    pub(super) fn forget_snapshot(&mut self, why: &str) -> Result<(), Fault> {
+        let opened = Opened::new(self.options, self.events)?;
+        let bases: Vec<NodeId> = {
+            let index = opened.index.read();
+            let connected = index.headers().ids().filter(|&id| index.was_connected(id));
+            let parents = connected.filter_map(|id| index.headers().parent(id));
+            parents.filter(|&parent| !index.was_connected(parent)).collect()
+        };
+        bases.into_iter().for_each(|base| opened.index.write().distrust(base));
+        opened.writer.commit(&opened.reporter, None)?;
+        chainstate::remove_snapshot(&*opened.locked.disk, &opened.locked.layout)?;
+        drop(opened);
+        self.wants_sync = true;
+        self.done(format!("The snapshot was removed: {why}. The chain is connected from where its past ends"));
+        Ok(())
+    }
+
     /// Whether the coins are those of a chain that has only the genesis block.
     fn are_coins_empty(&self) -> bool {
         let dir = lock::layout(self.options).chainstate_dir();
-        match Chainstate::exists(&*self.options.disk, &dir) {
+        let disk = &*self.options.disk;
+        match Chainstate::exists(disk, &dir) {
             Ok(true) => {}
-            Ok(false) => return true,
+            Ok(false) => return Chainstate::lacks_current(disk, &dir).is_ok_and(|lacks| !lacks),
             Err(_) => return false,
         }
         let coins = Chainstate::open_read_only(self.options.host(), &dir);
@@ -85,7 +109,14 @@ impl Repair<'_> {
     pub(super) fn whole_reindex(&mut self, damaged: &[IndexKind]) -> Result<(), Fault> {
         let indexes = self.remove_damaged(damaged)?;
         let options = Options { indexes, ..self.plain_options() };
-        offline::reindex(&options, false, self.events)?;
+        let mut removed = damaged.to_vec();
+        // Only a check of every byte finds the damage of some tables before they are read.
+        while let Err(why) = offline::reindex(&options, false, self.events) {
+            let kind = self.index_of(&why).filter(|kind| !removed.contains(kind));
+            let Some(kind) = kind else { return Err(why) };
+            self.remove_damaged(&[kind])?;
+            removed.push(kind);
+        }
         self.wants_sync = true;
         self.done("The block files were indexed, and their chain was connected");
         Ok(())
