@@ -11,12 +11,14 @@ use crate::datadir::{lock, prune, scan, start_of};
 use crate::fault::{Ended, Fault, Message};
 use crate::options::Options;
 use crate::pipeline::engine::Activated;
-use crate::reporting::{Events, JobReport};
-use primitives::Height;
-use store::FileInfos;
-use store::chainstate::Chainstate;
+use crate::reporting::{Events, JobReport, Reporter};
+use disk::Disk;
+use primitives::{BlockHash, Height};
+use std::sync::Arc;
+use store::chainstate::{self, Chainstate};
 use store::index::BlockTreeDb;
 use store::indexes::IndexDb;
+use store::{FileInfos, Layout};
 
 const REMOVED_SNAPSHOT: &str = "A chainstate from a snapshot was removed: rebuilding it from the blocks";
 
@@ -45,11 +47,7 @@ pub(super) fn run(options: &Options, pruned: Pruned, events: Events<'_>) -> Resu
     let (index, infos) = if before.resumes {
         let loaded = before.loaded.as_ref().expect("a resumed index was loaded");
         let index = reporter.with_room(|| BlockTreeDb::open(&host, &layout))?;
-        // The interrupted run removed one at its beginning; none that came since goes with the coins either.
-        base = store::chainstate::snapshot_base(&*disk, &layout).ok().flatten();
-        if reporter.with_room(|| store::chainstate::remove_snapshot(&*disk, &layout))? {
-            reporter.note(REMOVED_SNAPSHOT);
-        }
+        base = remove_later_snapshot(&disk, &layout, &reporter)?;
         (index, undo_only(&loaded.files))
     } else {
         before.compare(options, &scan.blocks, now, &locked)?;
@@ -91,6 +89,20 @@ pub(super) fn run(options: &Options, pruned: Pruned, events: Events<'_>) -> Resu
     datadir.write_genesis()?;
     datadir.mark_genesis();
     work(&datadir, &before)
+}
+
+/// Removes a snapshot that was loaded after the interrupted run began, which removed one itself: the coins are not those
+/// of its past. Returns its base.
+fn remove_later_snapshot(
+    disk: &Arc<dyn Disk>,
+    layout: &Layout,
+    reporter: &Reporter<'_>,
+) -> Result<Option<BlockHash>, Fault> {
+    let base = chainstate::snapshot_base(&**disk, layout).ok().flatten();
+    if reporter.with_room(|| chainstate::remove_snapshot(&**disk, layout))? {
+        reporter.note(REMOVED_SNAPSHOT);
+    }
+    Ok(base)
 }
 
 /// Connects the best chain, checks blocks of other chains, and ends the reindex.

@@ -303,15 +303,19 @@ fn the_pasts_coins_are_made_again_and_the_snapshot_stays() {
 #[test]
 fn an_index_older_than_a_snapshots_coins_is_made_again_and_the_snapshot_stays() {
     let world = World::new();
-    let disk = world.on_snapshot(TIP - 5, &[]);
     let index = |disk: &SimDisk| {
         let mut files = Vec::new();
         list(disk, &net("blocks/index"), &mut files);
         files
     };
-    let older = world.on_snapshot(BASE, &[]);
+    let disk = world.on_snapshot(BASE, &[]);
+    let older: Vec<(PathBuf, Vec<u8>)> =
+        index(&disk).into_iter().map(|path| (path.clone(), read(&disk, &path))).collect();
+    let stop_at_height = Some(Height::new(TIP as u32 - 5));
+    jobs::sync(&Options { stop_at_height, ..options(&disk) }, &world.peer(), &|_| ()).unwrap();
+    assert_eq!(world.standing(&disk), Some(TIP - 5));
     index(&disk).iter().for_each(|path| disk.remove_file(path).unwrap());
-    index(&older).iter().for_each(|path| put(&disk, path, &read(&older, path)));
+    older.iter().for_each(|(path, bytes)| put(&disk, path, bytes));
     let why = jobs::sync(&options(&disk), &world.peer(), &|_| ()).unwrap_err().to_string();
     assert!(why.contains("ffwd repair"), "{why}");
     let report = world.repair_alone(&disk, Kind::CoinsApart);

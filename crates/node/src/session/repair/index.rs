@@ -82,6 +82,18 @@ impl Repair<'_> {
         let Some(stand) = self.stand() else {
             return self.whole("the block index cannot be read, or does not go with the chainstate");
         };
+        if let Some(on) = stand.on
+            && self.is_unknown(&on.base)
+        {
+            // The index is readable: it only lacks that header, or the hash is not that of a block.
+            if self.is_alone() {
+                return Err(lacks_headers(stand.best));
+            }
+            self.headers(&on.base)?;
+            if self.is_unknown(&on.base) {
+                return self.forget_snapshot("no peer knows its base block");
+            }
+        }
         let mut remade = self.remake(stand)?;
         if matches!(remade, Remade::Gap) {
             if self.is_alone() {
@@ -102,9 +114,14 @@ impl Repair<'_> {
                 self.is_remade = true;
                 Ok(())
             }
-            Remade::Gap if stand.on.is_some() => self.forget_snapshot("no peer knows its best block"),
             Remade::Gap => self.whole("no peer knows the best block of the UTXO set"),
         }
+    }
+
+    /// Whether there is a block index, and it lacks this block.
+    fn is_unknown(&self, hash: &BlockHash) -> bool {
+        let known = self.known_index().filter(|loaded| !loaded.entries.is_empty());
+        known.is_some_and(|loaded| loaded.entries.iter().all(|entry| entry.hash != *hash))
     }
 
     /// Whether there is no other source of headers and blocks.
