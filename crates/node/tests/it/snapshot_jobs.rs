@@ -473,6 +473,21 @@ fn an_optional_index_that_is_damaged_in_an_unfinished_reindex_is_begun_again() {
     }
 }
 
+#[test]
+fn a_reindex_whose_block_files_are_lost_is_begun_again() {
+    let world = World::new();
+    for at in [60, 150, 400, 700] {
+        let disk = world.known.whole();
+        let eager = Options { commit_interval: Duration::ZERO, ..options(&disk) };
+        disk.fail_at(disk.operations() + at, 1, disk::Fault::Stop);
+        jobs::reindex(&eager, false, &|_| ()).unwrap_err();
+        let disk = disk.reopen(disk::Loss::Nothing);
+        remove(&disk, "blocks/blk00000.dat");
+        jobs::repair(&options(&disk), &world.peer(), &|_| ()).unwrap_or_else(|why| panic!("{at}: {why}"));
+        check_whole(&disk, &world.known, &format!("stopped at {at}"));
+    }
+}
+
 /// Finishing what interrupted work left opens the optional indexes.
 #[test]
 fn an_optional_index_that_is_damaged_beside_unlisted_blocks_is_made_again() {

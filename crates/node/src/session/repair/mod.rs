@@ -243,7 +243,7 @@ impl Repair<'_> {
         match step {
             Step::Key => self.key(),
             Step::Names => self.names(found),
-            Step::Reindex => self.whole_reindex(&self.damaged(found)),
+            Step::Reindex => self.finish_reindex(found),
             Step::Index => self.index(),
             Step::Blocks => self.blocks(&found.blocks),
             Step::Undo => self.undo(&found.undo),

@@ -11,8 +11,10 @@ use crate::chain::tree::NodeId;
 use crate::datadir::lock;
 use crate::fault::Fault;
 use crate::offline;
+use crate::offline::doctor::Examination;
 use crate::options::{IndexKind, Options};
 use std::path::Path;
+use store::FaultKind;
 use store::chainstate::{self, Chainstate};
 use store::index::BlockTreeDb;
 
@@ -102,6 +104,20 @@ impl Repair<'_> {
         let coins = Chainstate::open_read_only(self.options.host(), &dir);
         let best = coins.and_then(|coins| Ok(coins.best_block()?.or(coins.head_blocks()?.map(|heads| heads.new))));
         best.is_ok_and(|best| best.is_none_or(|best| best == self.options.params.genesis_hash))
+    }
+
+    /// Goes on with a reindex that was interrupted; begins again if block files that it had read are not there any more.
+    pub(super) fn finish_reindex(&mut self, found: &Examination) -> Result<(), Fault> {
+        let layout = lock::layout(self.options);
+        match self.whole_reindex(&self.damaged(found)) {
+            Err(Fault::Store(fault))
+                if matches!(fault.kind(), FaultKind::Missing | FaultKind::Damaged)
+                    && fault.detail().path.starts_with(layout.blocks_dir()) =>
+            {
+                self.whole(&fault.what())
+            }
+            ended => ended,
+        }
     }
 
     /// Reindexes, including the existing optional indexes; a sync fetches missing blocks at the end. Damaged indexes
