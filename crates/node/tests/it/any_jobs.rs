@@ -89,6 +89,28 @@ impl Walk<'_> {
     }
 }
 
+impl Walk<'_> {
+    /// Runs a job that may be stopped, and returns the disk after it, and whether it was stopped.
+    fn step(&mut self, disk: SimDisk, job: Job) -> (SimDisk, bool) {
+        self.row += &format!(" {job:?}");
+        let options = self.prepare(&disk, job);
+        let is_stopped = may_stop(&disk, 3..10, &mut self.random, &mut self.row);
+        // It may find nothing to do, as an index does before there are blocks; what it leaves is what counts.
+        let _ = self.run(&options, job);
+        let disk = if is_stopped { after_stop(&disk, &mut self.random, &mut self.row) } else { disk };
+        (disk, is_stopped)
+    }
+
+    /// The last sync, after which everything is there.
+    fn end(&mut self, disk: &SimDisk) {
+        let row = self.row.clone();
+        let last = self.prepare(disk, Job::Sync);
+        jobs::sync(&last, &self.sync, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+        check_whole(disk, self.known, &row);
+        self.row = row;
+    }
+}
+
 /// Stops two of three jobs, at an operation below a power of two whose exponent is drawn from `exponents`.
 pub(crate) fn may_stop(disk: &SimDisk, exponents: Range<usize>, random: &mut Rng, row: &mut String) -> bool {
     let is_stopped = random.below(3) > 0;
@@ -163,15 +185,9 @@ fn play(known: &Known, seed: u64, is_damaged: bool) {
     let mut stops = 0;
     for _ in 0..2 + walk.random.below(6) {
         let job = JOBS[walk.random.below(JOBS.len())];
-        walk.row += &format!(" {job:?}");
-        let options = walk.prepare(&disk, job);
-        let is_stopped = may_stop(&disk, 3..10, &mut walk.random, &mut walk.row);
-        // It may find nothing to do, as an index does before there are blocks; what it leaves is what counts.
-        let _ = walk.run(&options, job);
-        if is_stopped {
-            disk = after_stop(&disk, &mut walk.random, &mut walk.row);
-            stops += 1;
-        }
+        let is_stopped;
+        (disk, is_stopped) = walk.step(disk, job);
+        stops += usize::from(is_stopped);
         walk.row += ";";
     }
     if is_damaged {
@@ -179,10 +195,8 @@ fn play(known: &Known, seed: u64, is_damaged: bool) {
         let options = walk.prepare(&disk, Job::Repair);
         jobs::repair(&options, &walk.sync, &|_| ()).unwrap_or_else(|why| panic!("{}: {why}", walk.row));
     }
-    let row = walk.row.clone();
-    let last = walk.prepare(&disk, Job::Sync);
-    jobs::sync(&last, &walk.sync, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
-    check_whole(&disk, known, &row);
+    walk.end(&disk);
+    let row = walk.row;
     if is_damaged {
         return;
     }
@@ -245,13 +259,12 @@ fn read_in(disk: &SimDisk, to: &Path, from: &Path) {
 
 #[test]
 fn bitcoind_may_take_over_between_any_jobs() {
-    let runs = if std::env::var_os("JOBS_RUNS").is_some() { 0 } else { 2 };
     if !bitcoind::is_there() {
         return;
     }
     let known = Known::new();
     let address = Far::listen(&known.blocks, Arc::new(|_: &BlockHash| None), &open());
-    for seed in seeds("JOBS_RUNS", "JOBS_FROM", runs) {
+    for seed in seeds("JOBS_RUNS", "JOBS_FROM", 2) {
         let sync = sync_options(std::slice::from_ref(&address), Until::Tip);
         let (random, side) = (Rng::new(seed), branch(&known.blocks, 120, 6, 7));
         let mut walk = Walk { known: &known, side, sync, random, row: format!("seed {seed}:") };
@@ -261,21 +274,12 @@ fn bitcoind_may_take_over_between_any_jobs() {
             // A repair that was stopped is for a repair to go on with.
             let jobs: Vec<Job> = JOBS.into_iter().filter(|&job| job != Job::Repair).collect();
             let job = jobs[walk.random.below(jobs.len())];
-            walk.row += &format!(" {job:?}");
-            let options = walk.prepare(&disk, job);
-            let is_stopped = may_stop(&disk, 3..10, &mut walk.random, &mut walk.row);
-            let _ = walk.run(&options, job);
-            if is_stopped {
-                disk = after_stop(&disk, &mut walk.random, &mut walk.row);
-            }
+            disk = walk.step(disk, job).0;
             println!("{}", walk.row);
             disk = hand_over(&disk, &known, &mut walk.random, &mut walk.row);
             walk.row += ";";
         }
-        let row = walk.row.clone();
-        let last = walk.prepare(&disk, Job::Sync);
-        jobs::sync(&last, &walk.sync, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
-        check_whole(&disk, &known, &row);
+        walk.end(&disk);
     }
 }
 

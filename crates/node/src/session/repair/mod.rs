@@ -401,7 +401,7 @@ impl Repair<'_> {
         }
         let sync = SyncOptions { exit_at_tip: true, ..self.sync.clone() };
         // Indexes are built from undo data too.
-        let kept = self.remove_damaged(&[])?;
+        let kept = self.keep_indexes(&[])?;
         let indexes = if self.undo_waits { Vec::new() } else { kept };
         let options = Options { indexes, ..self.options.clone() };
         let report = super::phases::sync(&options, &sync, self.events)?;

@@ -34,7 +34,7 @@ impl Repair<'_> {
     }
 
     /// The optional indexes that exist, or existed when the repair began.
-    pub(super) fn indexes(&self) -> Result<Vec<IndexKind>, Fault> {
+    fn indexes(&self) -> Result<Vec<IndexKind>, Fault> {
         let layout = lock::layout(self.options);
         let mut indexes = self.listed_indexes();
         for kind in IndexKind::ALL {
@@ -46,7 +46,7 @@ impl Repair<'_> {
     }
 
     /// Stores their names, and those of damaged ones, because the next step removes some of them.
-    fn keep_indexes(&self, damaged: &[IndexKind]) -> Result<Vec<IndexKind>, Fault> {
+    pub(super) fn keep_indexes(&self, damaged: &[IndexKind]) -> Result<Vec<IndexKind>, Fault> {
         let mut indexes = self.indexes()?;
         let new: Vec<IndexKind> = damaged.iter().copied().filter(|kind| !indexes.contains(kind)).collect();
         indexes.extend(new);

@@ -96,7 +96,7 @@ impl Repair<'_> {
         opened.writer.commit(&opened.reporter, None)?;
         drop(opened);
         if extended > 0 {
-            self.done(format!("{extended} undo files have their length again"));
+            self.done(format!("{extended} undo files were shorter than the block index says, and were extended"));
         }
         if count > 0 {
             self.done(format!("The undo data of {count} blocks was made again from the blocks"));

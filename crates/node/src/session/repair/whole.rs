@@ -69,7 +69,7 @@ impl Repair<'_> {
         drop(locked);
         self.is_anew = true;
         self.wants_sync = true;
-        self.done("There are no blocks yet: block index and UTXO set are begun again");
+        self.done("No block is stored here yet: the block index and the UTXO set were emptied");
         Ok(true)
     }
 
