@@ -177,7 +177,7 @@ fn beside(path: &Path, prefix: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Moves a file of the blocks directory into `ffwd/aside`, under a free name; returns its new path.
+/// Moves a file into `ffwd/aside`, under a free name; returns its new path.
 ///
 /// # Errors
 ///
@@ -195,7 +195,7 @@ pub fn aside(disk: &dyn Disk, layout: &Layout, path: &Path) -> Result<PathBuf> {
     let dir_of = path.parent().unwrap_or(Path::new("."));
     match disk.rename(path, &to) {
         Ok(()) => disk.sync_dir_once(&dir)?,
-        // If that is another file system, the file stays next to the block files under a name that no program reads.
+        // If that is another file system, the file stays in its directory under a name that no program reads.
         Err(why) if why.is_immovable() => {
             to = beside(path, &format!(".ffwd-aside-{count}-"));
             disk.rename(path, &to)?;

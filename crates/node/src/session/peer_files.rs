@@ -13,7 +13,7 @@ use p2p::addresses::Addresses;
 use p2p::addresses::anchors_file::{self, ANCHOR_COUNT_MAX, ANCHORS_BYTES_MAX};
 use p2p::addresses::asmap::{AsMap, MAP_BYTES_MAX};
 use p2p::addresses::groups::NetGroups;
-use p2p::addresses::peers_file::{PEERS_BYTES_MAX, PeersFileError};
+use p2p::addresses::peers_file::{PEERS, PEERS_BYTES_MAX, PeersFileError};
 use p2p::wire::AddressEntry;
 use primitives::hex;
 use std::collections::HashSet;
@@ -21,7 +21,6 @@ use std::path::Path;
 use std::sync::Arc;
 use store::private_files::PrivateDir;
 
-const PEERS: &str = "peers.dat";
 const PEERS_OF_LATER_VERSION: &str = "peers.dat.bak";
 const ANCHORS: &str = "anchors.dat";
 /// The address file of earlier versions of ffwd.

@@ -130,10 +130,10 @@ pub(crate) fn after_stop(disk: &SimDisk, random: &mut Rng, row: &mut String) -> 
     disk.reopen(loss)
 }
 
-/// Removes, cuts or changes one file of the directory. Left alone are the key and peers.dat, whose damage is for the user to
-/// mend, and the hash that the user trusts.
+/// Removes, cuts or changes one file of the directory. Left alone are the key, whose damage is for the user to mend, and the
+/// hash that the user trusts.
 pub(crate) fn damage(disk: &SimDisk, random: &mut Rng, row: &mut String) {
-    let spared = [".lock", "blocks/.lock", "blocks/xor.dat", "peers.dat", "ffwd/snapshot"].map(net);
+    let spared = [".lock", "blocks/.lock", "blocks/xor.dat", "ffwd/snapshot"].map(net);
     let mut files = Vec::new();
     list(disk, &net(""), &mut files);
     files.retain(|path| !spared.contains(path));

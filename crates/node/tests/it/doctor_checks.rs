@@ -1,4 +1,5 @@
-//! Single checks of `doctor`, and the steps of `repair` for them: the machine, block filters, files without an index, marks.
+//! Single checks of `doctor`, and the steps of `repair` for them: the machine, peers.dat, block filters, files without an
+//! index, marks.
 
 use crate::chain::{file, put};
 use crate::data_directory::{self, DATADIR};
@@ -15,6 +16,27 @@ use store::{BlockTreeDb, FileInfo, IndexEntry, Layout, Status};
 
 fn findings(options: &Options, depth: Depth) -> Vec<Finding> {
     jobs::doctor(options, depth, &|_| ()).unwrap().findings
+}
+
+/// No program starts beside a damaged peers.dat, a repair that needs peers included.
+#[test]
+fn a_damaged_peers_dat_is_named_and_moved_aside() {
+    let known = Known::new();
+    let disk = known.whole();
+    let (sync, _) = peer(&known);
+    jobs::sync(&options(&disk), &sync, &|_| ()).unwrap();
+    let path = net("peers.dat");
+    flip(&disk, &path, 10);
+    let damaged = read(&disk, &path);
+    let found = findings(&options(&disk), Depth::Quick);
+    let [finding] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((finding.kind, &finding.path), (Kind::PeersDamaged, &path));
+    assert!(finding.detail.contains("Checksum mismatch") && finding.command.starts_with("ffwd repair"), "{finding:?}");
+    disk.remove_file(&block_file(3, "blk")).unwrap();
+    jobs::sync(&options(&disk), &sync, &|_| ()).unwrap_err();
+    jobs::repair(&options(&disk), &sync, &|_| ()).unwrap();
+    assert_eq!(read(&disk, &net("ffwd/aside/peers.dat")), damaged);
+    check_whole(&disk, &known, "a damaged peers.dat");
 }
 
 /// A file system may have free bytes and no free inodes.

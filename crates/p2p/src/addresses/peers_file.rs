@@ -15,6 +15,8 @@ use super::{
 use std::collections::HashMap;
 use std::fmt;
 
+/// Its name, in the directory of the network.
+pub const PEERS: &str = "peers.dat";
 /// Largest file that is read: 81,920 entries of 110 bytes have 9 MB.
 pub const PEERS_BYTES_MAX: usize = 32 << 20;
 /// The format that is written, and that a reader has to know.

@@ -88,6 +88,8 @@ pub enum Kind {
     ShutOut,
     /// A block that was connected is marked invalid.
     MarkedLater,
+    /// peers.dat is damaged.
+    PeersDamaged,
     /// It is pruned, but the configuration does not have `prune`.
     PrunedUnsaid,
 }
@@ -112,7 +114,7 @@ const fn texts(name: &'static str, what: &'static str, meaning: &'static str, co
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 42] = [
+    pub const ALL: [Kind; 43] = [
         Kind::Empty,
         Kind::OtherDirectory,
         Kind::NotMounted,
@@ -154,6 +156,7 @@ impl Kind {
         Kind::Leftover,
         Kind::ShutOut,
         Kind::MarkedLater,
+        Kind::PeersDamaged,
         Kind::PrunedUnsaid,
     ];
 
@@ -409,7 +412,7 @@ impl Kind {
         })
     }
 
-    /// Kinds about the chainstate, optional indexes, and files left by interrupted work.
+    /// Kinds about the chainstate, optional indexes, peers.dat, and files left by interrupted work.
     fn coins(self) -> Texts {
         match self {
             Kind::CoinsMissing => texts(
@@ -453,6 +456,12 @@ impl Kind {
                 "leftover",
                 "interrupted work left a directory behind",
                 "It takes room, and nothing needs it",
+                "ffwd repair {at}",
+            ),
+            Kind::PeersDamaged => texts(
+                "peers-damaged",
+                "peers.dat is damaged",
+                "Neither ffwd nor bitcoind starts. It is moved aside, and a new one begins with the addresses of the seeds",
                 "ffwd repair {at}",
             ),
             _ => unreachable!("the lists before have it"),

@@ -137,6 +137,7 @@ fn examine(options: &Options, depth: Depth, is_beside: bool, reporter: &Reporter
     if let Some(files) = look.place() {
         let known = look.index(&files);
         look.leftovers();
+        look.peers();
         look.block_files(&files, known.as_ref());
         let tip = look.coins(known.as_ref());
         look.optional_indexes();

@@ -1,14 +1,17 @@
-//! The directory itself: whether it exists, is of this network, mounted, readable; its key, leftovers, free space and
-//! inodes; memory and the clock.
+//! The directory itself: whether it exists, is of this network, mounted, readable; its key, leftovers, peers.dat, free
+//! space and inodes; memory and the clock.
 
 use super::{At, Files, Kind, Look, quoted, rebuild_dir};
 use crate::datadir::{lock, mounts, seems};
 use crate::fault::Fault;
 use crate::pipeline::machine_memory::{BESIDE_BYTES, CACHE_BYTES_MIN, MachineMemory};
+use p2p::addresses::Addresses;
+use p2p::addresses::peers_file::{PEERS, PEERS_BYTES_MAX, PeersFileError};
 use std::path::Path;
 use std::sync::Arc;
 use store::FaultKind;
 use store::blockfiles::BlockFiles;
+use store::private_files::PrivateDir;
 use store::survey::Seems;
 use store::undofiles::UndoFiles;
 use store::xor::{self, BlocksKey, Origin};
@@ -183,6 +186,22 @@ impl Look<'_> {
         let blocks = Arc::new(BlockFiles::new(&host, &dir, &network, key));
         let undo = UndoFiles::new(host, &dir, &network, key);
         Some(Files { blocks, undo, key })
+    }
+
+    /// Reads the addresses of peers. A file of a later version is no damage: the next start puts it aside.
+    pub(super) fn peers(&mut self) {
+        let path = self.layout.net_dir().join(PEERS);
+        let dir = PrivateDir::new(self.options.disk.clone(), self.layout.net_dir().to_owned());
+        match dir.read(PEERS, PEERS_BYTES_MAX) {
+            Ok(Some(bytes)) => {
+                let empty = Addresses::deterministic(Arc::default());
+                if let Err(PeersFileError::Damaged(why)) = empty.read(&bytes, self.options.params.magic) {
+                    self.find(Kind::PeersDamaged, &path, At::ALL, why, ADVICE_SECONDS);
+                }
+            }
+            Ok(None) => {}
+            Err(fault) => self.fault(Kind::PeersDamaged, &fault, At::ALL, ADVICE_SECONDS),
+        }
     }
 
     /// Reports leftovers of an interrupted rebuild, snapshot or hinted sync that no later run continues.

@@ -7,7 +7,7 @@
 //! XOR key ─> file names ─> block index ─> blocks ─> undo data ─> coins ─> leftovers ─> optional indexes ─> marks
 //! ```
 //!
-//! A damaged or missing block is rewritten at its place according to the index; nothing else in the files changes.
+//! A damaged peers.dat is moved aside before all that. A damaged or missing block is rewritten at its place according to the index; nothing else in the files changes.
 //! Damage that cannot be repaired this way leads to a rebuild from the files; blocks that these lack are fetched.
 //! Absent on purpose: the kinds of damage (`offline::doctor`).
 
@@ -27,6 +27,7 @@ use crate::offline::doctor::{Depth, Examination, Finding, Kind, Swapped, doctor,
 use crate::offline::open::{Purpose, Which, open_existing};
 use crate::options::Options;
 use crate::reporting::{Event, Events};
+use p2p::addresses::peers_file::PEERS;
 use primitives::BlockHash;
 use std::collections::{BTreeMap, HashSet};
 use store::chainstate;
@@ -93,6 +94,7 @@ struct Repair<'r> {
 /// Steps of a repair, in their order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Step {
+    Peers,
     Key,
     Names,
     Reindex,
@@ -107,6 +109,7 @@ enum Step {
 
 fn step_of(kind: Kind) -> Option<Step> {
     Some(match kind {
+        Kind::PeersDamaged => Step::Peers,
         Kind::KeyLost => Step::Key,
         Kind::BlockFilePlain | Kind::BlockFileForeign | Kind::BlockFileSwapped | Kind::BlockFileReplaced => Step::Names,
         Kind::ReindexUnfinished => Step::Reindex,
@@ -241,6 +244,7 @@ impl Repair<'_> {
 
     fn step(&mut self, step: Step, found: &Examination) -> Result<(), Fault> {
         match step {
+            Step::Peers => self.peers(),
             Step::Key => self.key(),
             Step::Names => self.names(found),
             Step::Reindex => self.finish_reindex(found),
@@ -264,6 +268,16 @@ impl Repair<'_> {
         let what = what.into();
         (self.events)(Event::Note(what.clone()));
         self.report.done.push(what);
+    }
+
+    /// Moves a damaged peers.dat aside; the next sync makes a new one.
+    fn peers(&mut self) -> Result<(), Fault> {
+        let locked = lock::lock(self.options, self.events, false)?;
+        let path = locked.layout.net_dir().join(PEERS);
+        let went = restore::aside(&*locked.disk, &locked.layout, &path)?;
+        drop(locked);
+        self.done(format!("{}: moved aside to {}", path.display(), went.display()));
+        Ok(())
     }
 
     /// Opening the directory for writing computes the key from the files and stores it.
