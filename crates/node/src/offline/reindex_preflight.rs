@@ -123,7 +123,8 @@ impl Before {
         }
         if loaded.is_pruned && !self.resumes {
             let advice = "A reindex needs every block from the first on. Continue from its tip with ffwd sync --prune or \
-                          bitcoind -prune; to rebuild the whole UTXO set, fetch the blocks again: ffwd sync --prune in an empty data directory";
+                          bitcoind -prune. To have the pruned blocks again: ffwd sync --prune 0. To rebuild the UTXO set as well: \
+                          ffwd sync --prune in an empty data directory";
             let wanted = "all block files";
             let found = "a pruned data directory";
             let dir = locked.layout.blocks_dir();
