@@ -218,6 +218,8 @@ pub struct Sizes {
     pub prune_buffer_bytes: u64,
     /// Maximum bytes of survivors of hints in memory before they are written as a run, however large the budget is.
     pub hinted_run_bytes_max: usize,
+    /// Memory for inputs whose undo data a repair makes again at a time.
+    pub undo_bytes_max: usize,
     /// Bytes of a packed file or a pipe that are imported in one piece.
     pub import_piece_bytes: usize,
     /// How long the pipeline waits for a block from peers before it ends the run.
@@ -253,6 +255,7 @@ impl Default for Sizes {
             limits: Limits::default(),
             prune_buffer_bytes: store::prune::BUFFER_BYTES,
             hinted_run_bytes_max: usize::MAX,
+            undo_bytes_max: 256 << 20,
             import_piece_bytes: 32 << 20,
             arrival_patience: ARRIVAL_PATIENCE,
             run_blocks_max: RUN_BLOCKS_MAX,

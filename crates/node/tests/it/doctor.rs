@@ -348,6 +348,22 @@ fn damages_are_named_and_mended_with_the_least_work() {
     }
 }
 
+/// Someone removed the undo files to have more room. Each of them alone would be mended by reading the whole chain.
+#[test]
+fn many_lost_undo_files_are_made_again_in_one_pass() {
+    let known = Known::new();
+    let disk = known.whole();
+    for (undo_bytes_max, want) in [(usize::MAX, "The undo data of 140 blocks"), (4000, "the undo data of many blocks")]
+    {
+        (0..=TIP / PER_FILE).for_each(|number| disk.remove_file(&block_file(number, "rev")).unwrap());
+        let mut options = options(&disk);
+        options.sizes.undo_bytes_max = undo_bytes_max;
+        let report = jobs::repair(&options, &SyncOptions::alone(), &|_| ()).unwrap();
+        assert!(report.done.iter().any(|done| done.contains(want)), "{report:?}");
+        check_whole(&disk, &known, want);
+    }
+}
+
 /// A stop between two moves leaves a file under a name that only says where it goes.
 #[test]
 fn files_that_were_being_moved_get_their_names_and_nothing_is_fetched() {

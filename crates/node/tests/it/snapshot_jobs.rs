@@ -122,7 +122,8 @@ fn run(options: &Options, sync: &SyncOptions, from: &FromSnapshot, job: Job, row
 fn prepare(disk: &SimDisk, random: &mut Rng) -> Options {
     let indexes = IndexKind::ALL.into_iter().filter(|_| random.below(4) == 0).collect();
     let limits = Limits { file_bytes_max: 8 << 10, chunk_bytes: 2 << 10 };
-    let mut options = Options { indexes, sizes: Sizes { limits, ..Sizes::default() }, ..options(disk) };
+    let mut options =
+        Options { indexes, sizes: Sizes { limits, undo_bytes_max: 4000, ..Sizes::default() }, ..options(disk) };
     if random.below(3) == 0 {
         options.commit_interval = Duration::ZERO;
     }

@@ -2,7 +2,8 @@
 //!
 //! The coins that a block spent were created by blocks below it, or by itself. Blocks are read downwards from the
 //! highest spending block until each output is found. Most spent outputs are young; in the worst case all blocks are
-//! read once.
+//! read once. Only some blocks are mended at a time, to bound the memory. If those do not include all the lost undo data,
+//! index and coins are made again instead, which reads each block once.
 
 use super::Repair;
 use super::blocks::{Opened, Slots};
@@ -11,7 +12,11 @@ use crate::fault::Fault;
 use primitives::coin::{code, put_coin};
 use primitives::{BlockHash, Height, OutPoint, Tables, Txid, undo};
 use std::collections::HashMap;
+use store::restore::Restorer;
 use store::undofiles::undo_record;
+
+/// Memory that an input takes while its coin is sought.
+const BYTES_PER_INPUT: usize = 400;
 
 /// A block whose undo data is rebuilt.
 struct Spender {
@@ -47,38 +52,78 @@ impl Repair<'_> {
     /// Rebuilds the undo data of these blocks.
     pub(super) fn undo(&mut self, hashes: &[BlockHash]) -> Result<(), Fault> {
         let opened = Opened::new(self.options, self.events)?;
-        let nodes = hashes.iter().filter_map(|hash| opened.index.headers().find(hash));
-        let mut spenders = Vec::new();
-        for node in nodes.collect::<Vec<_>>() {
-            spenders.push(spender(&opened, node)?);
+        let mut nodes: Vec<NodeId> = hashes.iter().filter_map(|hash| opened.index.headers().find(hash)).collect();
+        nodes.sort_unstable_by_key(|&node| opened.index.headers().height(node));
+        let mut spenders = self.next_spenders(&opened, &mut nodes)?;
+        if !nodes.is_empty() && !opened.loaded.is_pruned && !self.is_on_snapshot() {
+            drop(opened);
+            return self.whole("the undo data of many blocks is lost");
         }
-        spenders.sort_by_key(|spender| std::cmp::Reverse(spender.height));
         let slots = Slots::new(&opened, |entry| entry.undo());
         let mut restorer = opened.restorer();
-        let mut count = spenders.len();
         // A file is appended to behind all that it had, whether or not that can be made again.
         let mut extended = 0;
         for (number, info) in opened.loaded.files.iter().enumerate() {
             extended += usize::from(restorer.extend_undo(number as u32, info.undo_size)?);
         }
         restorer.sync()?;
+        let mut count = 0;
+        while !spenders.is_empty() {
+            count += self.undo_of(&opened, &slots, &mut restorer, spenders)?;
+            spenders = self.next_spenders(&opened, &mut nodes)?;
+        }
+        restorer.sync()?;
+        opened.writer.commit(&opened.reporter, None)?;
+        drop(opened);
+        if extended > 0 {
+            self.done(format!("{extended} undo files were shorter than the block index says, and were extended"));
+        }
+        if count > 0 {
+            self.done(format!("The undo data of {count} blocks was made again from the blocks"));
+        }
+        Ok(())
+    }
+
+    /// Takes the highest of `nodes`, as many as the memory allows; the highest is the first.
+    fn next_spenders(&self, opened: &Opened<'_>, nodes: &mut Vec<NodeId>) -> Result<Vec<Spender>, Fault> {
+        let mut spenders = Vec::new();
+        let mut bytes = 0;
+        while bytes < self.options.sizes.undo_bytes_max
+            && let Some(node) = nodes.pop()
+        {
+            let spender = spender(opened, node)?;
+            bytes += spender.wanted * BYTES_PER_INPUT;
+            spenders.push(spender);
+        }
+        Ok(spenders)
+    }
+
+    /// Writes the undo data of these blocks; returns of how many.
+    fn undo_of(
+        &mut self,
+        opened: &Opened<'_>,
+        slots: &Slots,
+        restorer: &mut Restorer,
+        mut spenders: Vec<Spender>,
+    ) -> Result<usize, Fault> {
+        let mut count = 0;
         while let Some(highest) = spenders.first() {
             let top = highest.node;
             // Blocks on the same chain share one pass; each stale branch needs its own.
             let (mut here, others): (Vec<Spender>, Vec<Spender>) =
                 spenders.into_iter().partition(|spender| opened.index.headers().is_ancestor(spender.node, top));
             spenders = others;
-            find_coins(&opened, top, &mut here)?;
+            find_coins(opened, top, &mut here)?;
             for spender in here {
                 let Some(payload) = spender.payload() else {
                     if !self.is_on_snapshot() {
-                        return Err(not_found(&opened, &spender));
+                        return Err(not_found(opened, &spender));
                     }
                     // Blocks below the snapshot are missing yet.
                     self.undo_waits = true;
-                    count -= 1;
                     continue;
                 };
+                count += 1;
                 let record = undo_record(self.options.params.magic, &spender.prev, &payload);
                 // Magic and size of the record precede this position.
                 match slots.get(spender.node, record.len() - 8) {
@@ -92,16 +137,7 @@ impl Repair<'_> {
                 }
             }
         }
-        restorer.sync()?;
-        opened.writer.commit(&opened.reporter, None)?;
-        drop(opened);
-        if extended > 0 {
-            self.done(format!("{extended} undo files were shorter than the block index says, and were extended"));
-        }
-        if count > 0 {
-            self.done(format!("The undo data of {count} blocks was made again from the blocks"));
-        }
-        Ok(())
+        Ok(count)
     }
 }
 
