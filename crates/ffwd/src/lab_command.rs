@@ -38,14 +38,16 @@ pub(crate) fn run(given: &Lab) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Sets `stop` and prints `line` at the first Ctrl-C; exits the program at the second.
+/// Sets `stop` and prints `line` at the first Ctrl-C; exits the program at a later one.
 fn stop_at_ctrl_c(stop: &Arc<AtomicBool>, line: &'static str) -> Result<(), Failure> {
     let stop = stop.clone();
-    signals::heed(signals::Hangup::Ends, move || {
-        if stop.swap(true, Ordering::SeqCst) {
+    signals::heed(signals::Hangup::Ends, move |at_once| {
+        if at_once {
             std::process::exit(INTERRUPTED.into());
         }
-        say(line);
+        if !stop.swap(true, Ordering::SeqCst) {
+            say(line);
+        }
     })
 }
 

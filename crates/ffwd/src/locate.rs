@@ -47,6 +47,17 @@ impl From<&Common> for Wanted {
     }
 }
 
+/// A warning of the file that the window of Bitcoin Knots writes, with `prune`, `proxy` and others.
+fn knots_warning(dir: &Path) -> Option<String> {
+    let path = dir.join("bitcoin_rw.conf");
+    path.metadata().is_ok_and(|known| known.len() > 0).then(|| {
+        let path = path.display();
+        format!(
+            "{path} is a configuration of Bitcoin Knots and is not read: copy the lines that you need to bitcoin.conf"
+        )
+    })
+}
+
 /// The result.
 #[derive(Debug)]
 pub(crate) struct Located {
@@ -64,9 +75,13 @@ pub(crate) struct Located {
 ///
 /// [`Failure`] where Core would refuse.
 pub(crate) fn locate(wanted: &Wanted, line: &OnLine) -> Result<Located, Failure> {
-    let first = match &wanted.datadir {
-        Some(datadir) => datadir.clone(),
-        None => default_datadir()?,
+    let default = default_datadir();
+    let first = match (&wanted.datadir, &default) {
+        (Some(datadir), _) => datadir.clone(),
+        (None, Ok(datadir)) => datadir.clone(),
+        // A file with a whole path may name the data directory.
+        (None, Err(_)) if wanted.conf.as_deref().is_some_and(Path::is_absolute) => PathBuf::from("/"),
+        (None, Err(_)) => default_datadir()?,
     };
     let is_off = wanted.conf.as_deref().is_some_and(|path| path.as_os_str() == "0");
     let file = wanted.conf.as_deref().filter(|path| !path.as_os_str().is_empty());
@@ -84,6 +99,7 @@ pub(crate) fn locate(wanted: &Wanted, line: &OnLine) -> Result<Located, Failure>
     let moved = conf.get("datadir", chain).filter(|setting| !setting.value.text().is_empty());
     let mut warnings = Vec::new();
     let datadir = match moved.filter(|_| wanted.datadir.is_none()) {
+        None if wanted.datadir.is_none() => default?,
         None => first.clone(),
         Some(setting) => {
             is_there(&setting)?;
@@ -103,7 +119,9 @@ pub(crate) fn locate(wanted: &Wanted, line: &OnLine) -> Result<Located, Failure>
             _ => ignored = Some(why),
         }
     }
-    conf.read_settings(&datadir.join(chain.net_dir()), chain, wanted.settings.as_deref())?;
+    let net_dir = datadir.join(chain.net_dir());
+    conf.read_settings(&net_dir, chain, wanted.settings.as_deref())?;
+    warnings.extend(knots_warning(&net_dir).or_else(|| knots_warning(&datadir)));
     warnings.splice(0..0, std::mem::take(&mut conf.warnings));
     Ok(Located { conf, chain, datadir, ignored, warnings })
 }

@@ -53,6 +53,7 @@ mod settings;
 mod signals;
 mod snapshot_source;
 mod spelling;
+mod standard_output;
 mod sync_command;
 mod sync_settings;
 #[cfg(test)]
@@ -143,6 +144,7 @@ fn main() -> ExitCode {
     sys::bus_error::end_with_a_message(UNREADABLE);
     let line = spelling::rewrite(std::env::args_os()).map_err(Failure::Usage);
     match line.and_then(|line| run(parse(line.words)?.command, &line.on_line)) {
+        Ok(_) if standard_output::lost() => ExitCode::from(exit_codes::FAULT),
         Ok(code) => code,
         Err(failure) => {
             failure.tell();
@@ -260,8 +262,8 @@ pub(crate) fn begin_read_only(settings: &Settings) -> Result<Arc<Reporter>, Fail
     Ok(reporter)
 }
 
-/// At the first Ctrl-C the job commits and stops; the second exits. If there is nothing left to commit, the
-/// first exits. SIGTERM counts as Ctrl-C. `stopping` is called at the first.
+/// At the first Ctrl-C or SIGTERM the job commits and stops; a later Ctrl-C exits. If there is nothing left to commit,
+/// the first exits. `stopping` is called at the first.
 fn heed_ctrl_c(
     options: &Options,
     reporter: &Arc<Reporter>,
@@ -270,11 +272,13 @@ fn heed_ctrl_c(
 ) -> Result<(), Failure> {
     let stop = options.stop.clone();
     let reporter = reporter.clone();
-    let handler = move || {
-        if reporter.may_end_at_once() || stop.swap(true, Ordering::SeqCst) {
+    let handler = move |at_once: bool| {
+        if reporter.may_end_at_once() || at_once {
             std::process::exit(INTERRUPTED.into());
         }
-        stopping();
+        if !stop.swap(true, Ordering::SeqCst) {
+            stopping();
+        }
     };
     signals::heed(hangup, handler)
 }

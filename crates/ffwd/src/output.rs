@@ -2,6 +2,8 @@
 //!
 //! Field names are gettxoutsetinfo's where it has them. Absent on purpose: computations, apart from rates.
 
+pub(crate) use crate::standard_output::print;
+
 use kernels::Kernels;
 use node::Message;
 use node::jobs::{DataDirInfo, Failed, Forecast, InUse, VerifyReport};
@@ -11,7 +13,6 @@ use node::utxo_stats::{SetInfo, Tally};
 use primitives::{Height, human};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
-use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -581,11 +582,6 @@ pub(crate) fn info_json(info: &DataDirInfo) -> String {
 /// `value` as JSON on one line.
 pub(crate) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("structs of numbers, text and lists have a JSON form")
-}
-
-/// Writes a result to standard output. A closed output is not an error.
-pub(crate) fn print(text: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
 #[cfg(test)]

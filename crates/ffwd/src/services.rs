@@ -46,17 +46,19 @@ impl Settings {
         let first_lines = self.files.conf.log_lines();
         self.options.own_files =
             node::options::OwnFiles { log, pid, settings, first_lines, ..self.options.own_files.clone() };
-        if self.options.own_files.log.is_none() {
+        let Some(path) = self.options.log_path() else { return Ok(()) };
+        // A log of its own name is made with its directory. A pipe that is opened and closed again loses its reader.
+        let is_made_later = self.options.own_files.log.is_none() && path.symlink_metadata().is_err();
+        if is_made_later || matches!(self.options.disk.is_pipe(&path), Ok(true)) {
             return Ok(());
         }
-        let Some(path) = self.options.log_path() else { return Ok(()) };
         // The job that takes the locks creates the network's directory.
         let is_early =
             path.parent().is_some_and(|dir| dir.ends_with(self.options.params.chain.net_dir()) && !dir.exists());
         let opened = OpenOptions::new().append(true).create(true).open(&path);
         opened.map(drop).or_else(|why| if is_early { Ok(()) } else { Err(why) }).map_err(|why| {
             let why = format!("Could not open debug log file {}: {why}", path.display());
-            Failure::fault(why, "Give --debuglogfile a file that this user may write")
+            Failure::fault(why, "Make it writable for this user (another one may have run the program), or give --debuglogfile another file")
         })
     }
 }

@@ -237,6 +237,9 @@ fn load_located(
     }
     if writing.is_some() && options.sizes.dbcache_follows {
         notes.push(chosen(&options));
+    } else if writing.is_some() {
+        let total = MachineMemory::default().total().unwrap_or(u64::MAX);
+        warnings.extend(oversized(options.dbcache_bytes as u64, total));
     }
     let Categories { on: categories, warnings: unknown } =
         writing.map_or(Ok(Categories::default()), |given| categories(given, &files))?;
@@ -526,6 +529,21 @@ pub(crate) fn dbcache_bytes(dbcache: Dbcache, workers: usize) -> usize {
         }
     };
     usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// A warning of a cache for which the machine may have too little memory.
+/// Source: Bitcoin Core b88bffe, node/caches.h, `ShouldWarnOversizedDbCache`.
+fn oversized(dbcache_bytes: u64, total_bytes: u64) -> Option<String> {
+    let reserved = 2 << 30;
+    let cap = (450 << 20).max(total_bytes.saturating_sub(reserved) / 4 * 3);
+    let mib = |bytes: u64| bytes >> 20;
+    (dbcache_bytes > cap).then(|| {
+        format!(
+            "A {} MiB dbcache may be too large for a system memory of only {} MiB.",
+            mib(dbcache_bytes),
+            mib(total_bytes)
+        )
+    })
 }
 
 /// A line that states the chosen size of the cache, and how it follows from the free memory.

@@ -1,7 +1,8 @@
 //! Notification commands of the user: `-blocknotify`, `-alertnotify`, `-startupnotify`, `-shutdownnotify`.
 //!
-//! They run in sequence in a separate thread, by `sh -c`, as in Core; the job never waits for them. Shutdown commands
-//! run in parallel, and the program waits for them. Their output goes to the program's own output.
+//! They run in sequence in a separate thread, by `sh -c`, as in Core; the job never waits for them. Startup and shutdown
+//! commands run in parallel, and the program waits for those of the shutdown. The output of all goes to the program's
+//! standard error, because its standard output is for results.
 //!
 //! Source: Bitcoin Core b88bffe, init.cpp (`-blocknotify`, `StartupNotify`, `ShutdownNotify`),
 //! node/kernel_notifications.cpp (`AlertNotify`), common/system.cpp (`runCommand`).
@@ -10,7 +11,7 @@ use node::reporting::Event;
 use primitives::BlockHash;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// Maximum number of waiting commands: further ones are skipped, and reported.
@@ -46,6 +47,7 @@ type Begun = Result<JoinHandle<Option<String>>, String>;
 pub struct Notifier {
     commands: Commands,
     sender: SyncSender<String>,
+    say: Arc<dyn Fn(String) + Send + Sync>,
     /// The shutdown commands, if they were started.
     shutdown: Mutex<Option<Vec<Begun>>>,
 }
@@ -56,16 +58,18 @@ impl Notifier {
     /// # Errors
     ///
     /// The thread cannot be started.
-    pub fn start(commands: Commands, say: impl Fn(String) + Send + 'static) -> std::io::Result<Notifier> {
+    pub fn start(commands: Commands, say: impl Fn(String) + Send + Sync + 'static) -> std::io::Result<Notifier> {
+        let say: Arc<dyn Fn(String) + Send + Sync> = Arc::new(say);
+        let say_here = say.clone();
         let (sender, waiting) = sync_channel::<String>(WAITING_MAX);
         std::thread::Builder::new().name("notify".to_owned()).spawn(move || {
             for command in waiting {
                 if let Some(why) = run(&command) {
-                    say(why);
+                    say_here(why);
                 }
             }
         })?;
-        Ok(Notifier { commands, sender, shutdown: Mutex::default() })
+        Ok(Notifier { commands, sender, say, shutdown: Mutex::default() })
     }
 
     /// The program ends: starts the shutdown commands, all in parallel, once.
@@ -98,12 +102,23 @@ impl Notifier {
         let commands: Vec<String> = match event {
             Event::Tip { hash, initial_download: false, .. } => self.of_block(hash),
             Event::Warning(text) => self.of_alert(text),
-            Event::Ready => self.commands.startup.clone(),
+            Event::Ready => {
+                self.commands.startup.iter().for_each(|command| self.start_up(command.clone()));
+                return None;
+            }
             _ => return None,
         };
         let left_out = |command: &String| matches!(self.sender.try_send(command.clone()), Err(TrySendError::Full(_)));
         let count = commands.iter().filter(|command| left_out(command)).count();
         (count > 0).then(|| format!("{WAITING_MAX} commands wait to be run: {} is left out", commands.join("; ")))
+    }
+
+    /// Runs a startup command, which may never end, beside all others.
+    fn start_up(&self, command: String) {
+        let say = self.say.clone();
+        let begin = move || run(&command).into_iter().for_each(|why| say(why));
+        let begun = std::thread::Builder::new().name("startupnotify".to_owned()).spawn(begin);
+        begun.err().into_iter().for_each(|why| (self.say)(format!("no thread for a command of -startupnotify: {why}")));
     }
 
     fn of_block(&self, hash: &BlockHash) -> Vec<String> {
@@ -118,7 +133,7 @@ impl Notifier {
 
 /// Runs a command and waits for it; returns why it failed.
 fn run(command: &str) -> Option<String> {
-    match Command::new("sh").arg("-c").arg(command).stdin(Stdio::null()).status() {
+    match Command::new("sh").arg("-c").arg(command).stdin(Stdio::null()).stdout(std::io::stderr()).status() {
         Ok(status) if status.success() => None,
         Ok(status) => Some(format!("runCommand error: system({command}) returned {status}")),
         Err(why) => Some(format!("runCommand error: system({command}): {why}")),
@@ -138,7 +153,7 @@ mod tests {
         let out = dir.path().join("out");
         let to = |name: &str| vec![format!("echo {name} %s >> {}", out.display())];
         let commands =
-            Commands { block: to("block"), alert: to("alert"), startup: to("startup"), shutdown: to("shutdown") };
+            Commands { block: to("block"), alert: to("alert"), startup: Vec::new(), shutdown: to("shutdown") };
         let (failed, failures) = channel();
         let notifier = Notifier::start(commands, move |why| drop(failed.send(why))).unwrap();
         let tip = |initial_download| Event::Tip { height: Height::new(1), hash: BlockHash::ZERO, initial_download };
@@ -147,7 +162,7 @@ mod tests {
         notifier.event(&tip(false));
         notifier.event(&Event::Warning("it's `odd`; $(rm) | done".to_owned()));
         notifier.event(&Event::Note("a note".to_owned()));
-        let want = format!("startup %s\nblock {}\nalert its odd; (rm)  done\n", BlockHash::ZERO);
+        let want = format!("block {}\nalert its odd; (rm)  done\n", BlockHash::ZERO);
         let end = Instant::now() + Duration::from_secs(20);
         while std::fs::read_to_string(&out).unwrap_or_default() != want && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
@@ -163,8 +178,11 @@ mod tests {
     #[test]
     fn a_command_that_fails_is_named_and_one_that_hangs_is_not_waited_for() {
         let (failed, failures) = channel();
-        let commands =
-            Commands { startup: vec!["exit 3".to_owned()], block: vec!["sleep 1".to_owned()], ..Commands::default() };
+        let commands = Commands {
+            startup: vec!["sleep 9".to_owned(), "exit 3".to_owned()],
+            block: vec!["sleep 1".to_owned()],
+            ..Commands::default()
+        };
         let notifier = Notifier::start(commands, move |why| drop(failed.send(why))).unwrap();
         notifier.event(&Event::Ready);
         let why = failures.recv_timeout(Duration::from_secs(20)).unwrap();

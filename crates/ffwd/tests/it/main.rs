@@ -32,6 +32,7 @@ mod limits;
 mod memory;
 mod options;
 mod others;
+mod own_files;
 mod peer_files;
 mod peers_core;
 mod prune;

@@ -30,7 +30,8 @@ fn ctrl_c_commits_and_the_next_run_continues() {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    child.signal("INT");
+    // Service managers, containers and `timeout` signal more than once.
+    ["INT", "TERM", "TERM", "INT"].iter().for_each(|name| child.signal(name));
     let ran = child.ended();
     assert_eq!(ran.code, Some(130), "{ran:?}");
     assert!(ran.err.contains("stopping: committing the connected blocks first"), "{ran:?}");

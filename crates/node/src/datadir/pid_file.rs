@@ -2,11 +2,10 @@
 //!
 //! Source: Bitcoin Core b88bffe, init.cpp, `CreatePidFile`, `RemovePidFile`.
 
-use disk::Disk;
-use std::ffi::OsStr;
+use disk::{Disk, DiskError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use store::private_files::PrivateDir;
+use store::{Fault, FaultKind};
 
 /// A PID file that is removed when this is dropped.
 #[derive(Debug)]
@@ -16,18 +15,27 @@ pub(crate) struct PidFile {
 }
 
 impl PidFile {
-    /// Writes `file`, relative to the network's directory. The caller must hold the directory's locks.
+    /// Writes `file`, relative to the network's directory. The caller must hold the directory's locks. The file is
+    /// written in place: it may be a link, a mount or a device, or the only file that this user may write there.
     ///
     /// # Errors
     ///
-    /// An I/O error.
+    /// An I/O error; its directory is missing.
     pub(crate) fn write(disk: &Arc<dyn Disk>, net_dir: &Path, file: &Path) -> store::Result<PidFile> {
         let path = net_dir.join(file);
-        let dir = path.parent().unwrap_or(net_dir).to_owned();
-        let name = path.file_name().and_then(OsStr::to_str).unwrap_or(FILE);
-        let text = format!("{}\n", std::process::id());
-        PrivateDir::new(disk.clone(), dir.clone()).write(name, text.as_bytes())?;
-        Ok(PidFile { disk: disk.clone(), path: dir.join(name) })
+        let written = || -> Result<(), String> {
+            let told = |why: DiskError| why.to_string();
+            if is_plain(&**disk, &path) {
+                disk.modify(&path).and_then(|old| old.set_len(0)).map_err(told)?;
+            }
+            let text = format!("{}\n", std::process::id());
+            disk.append(&path).map_err(told)?.write_all(text.as_bytes()).map_err(|why| why.to_string())
+        };
+        written().map_err(|why| {
+            let advice = "Give --pid a file that this user may write, in a directory that exists; or --pid 0";
+            Fault::new(FaultKind::Refused, &path, "a PID file that can be written", why, advice)
+        })?;
+        Ok(PidFile { disk: disk.clone(), path })
     }
 }
 
@@ -37,8 +45,16 @@ pub const FILE: &str = "bitcoind.pid";
 impl Drop for PidFile {
     fn drop(&mut self) {
         // A remaining file is harmless: the next run replaces it.
-        let _ = self.disk.remove_file(&self.path);
+        if is_plain(&*self.disk, &self.path) {
+            let _ = self.disk.remove_file(&self.path);
+        }
     }
+}
+
+/// Whether it is a file, and not a device, a pipe or a directory.
+fn is_plain(disk: &dyn Disk, path: &Path) -> bool {
+    let is_file = matches!(disk.metadata(path), Ok(Some(known)) if !known.is_dir);
+    is_file && matches!(disk.is_pipe(path), Ok(false))
 }
 
 #[cfg(test)]
@@ -59,5 +75,27 @@ mod tests {
             drop(guard);
             assert!(sim.metadata(Path::new(path)).unwrap().is_none(), "{file}");
         }
+    }
+
+    #[test]
+    fn what_is_there_is_written_in_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(disk::RealDisk);
+        let write = |name: &str| PidFile::write(&disk, dir.path(), Path::new(name));
+        let id = format!("{}\n", std::process::id());
+        let [old, link] = ["old", "link"].map(|name| dir.path().join(name));
+        std::fs::write(&old, "a longer text than a number\n").unwrap();
+        std::os::unix::fs::symlink(&old, &link).unwrap();
+        let guard = write("link").unwrap();
+        assert_eq!(std::fs::read_to_string(&old).unwrap(), id, "through the link");
+        drop(guard);
+        assert!(old.exists() && !link.is_symlink());
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let why = write("pipe").unwrap_err().to_string();
+        assert!(why.contains("--pid"), "a pipe that nobody reads: {why}");
+        assert!(disk.is_pipe(&pipe).unwrap(), "it stays");
+        let why = write("missing/pid").unwrap_err().to_string();
+        assert!(why.contains("missing/pid") && !dir.path().join("missing").exists(), "{why}");
     }
 }

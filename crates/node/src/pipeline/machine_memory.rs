@@ -66,6 +66,14 @@ impl MachineMemory {
         groups.iter().filter_map(|group| self.left_in(group)).chain(machine).min()
     }
 
+    /// Bytes that the machine has, or this program may have if that is less; `None` if the system does not report them.
+    #[must_use]
+    pub fn total(&self) -> Option<u64> {
+        let machine = self.number_of(Path::new("proc/meminfo"), "MemTotal:").map(|kib| kib.saturating_mul(1024));
+        let groups = self.cgroups();
+        groups.iter().filter_map(|group| self.limit_of(group)).chain(machine).min()
+    }
+
     /// Bytes of anonymous memory of this process.
     #[must_use]
     pub fn own(&self) -> u64 {
@@ -90,12 +98,19 @@ impl MachineMemory {
     /// Bytes available below a cgroup's limits; `None` without a limit.
     fn left_in(&self, group: &Cgroup) -> Option<u64> {
         let names = group.version.names();
-        let number = |name: &str| self.read(&group.path.join(name))?.trim().parse::<u64>().ok();
-        let limit = names.limits.iter().filter_map(|name| number(name)).min()?;
+        let limit = self.limit_of(group)?;
         let stat = group.path.join("memory.stat");
         let files: u64 = names.files.iter().filter_map(|name| self.number_of(&stat, name)).fold(0, u64::saturating_add);
-        let in_use = number(names.in_use).unwrap_or(0).saturating_sub(files);
+        let in_use = self.bytes_in(group, names.in_use).unwrap_or(0).saturating_sub(files);
         Some(limit.saturating_sub(in_use))
+    }
+
+    fn limit_of(&self, group: &Cgroup) -> Option<u64> {
+        group.version.names().limits.iter().filter_map(|name| self.bytes_in(group, name)).min()
+    }
+
+    fn bytes_in(&self, group: &Cgroup, name: &str) -> Option<u64> {
+        self.read(&group.path.join(name))?.trim().parse().ok()
     }
 
     /// The cgroups of this process that limit memory and those above them, up to the roots of their hierarchies.

@@ -2,7 +2,7 @@
 //!
 //! A line is `YYYY-MM-DDTHH:MM:SSZ text`, with `-logtimemicros` `YYYY-MM-DDTHH:MM:SS.UUUUUUZ text`. Source: Bitcoin
 //! Core b88bffe, logging.cpp, `UpdateTipLog`. A write error does not stop the program: logging ends. On a full disk
-//! only the lines for which there is no space are lost.
+//! or a full pipe only the lines for which there is no space are lost.
 
 use crate::options::{Clock, ReopenLog, unix_seconds};
 use disk::Disk;
@@ -141,7 +141,7 @@ impl Log {
             if is_due { out.flush() } else { Ok(()) }
         };
         if let Some(Err(why)) = log.as_mut().map(&mut write)
-            && !matches!(why.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+            && !matches!(why.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::WouldBlock)
         {
             *log = None;
         }
@@ -215,6 +215,7 @@ fn date_micros(time: SystemTime) -> String {
 mod tests {
     use super::*;
     use disk::{Fault, SimDisk};
+    use std::io::Read;
     use std::path::Path;
     use std::time::Duration;
 
@@ -243,6 +244,25 @@ mod tests {
                 want.iter().map(|name| long(&format!("1970-01-01T00:00:00Z {name}"))[..24].to_owned()).collect();
             assert_eq!(lines(String::from_utf8(bytes.to_vec()).unwrap()), want, "{row}");
         }
+    }
+
+    /// As the output of a container whose reader is slow.
+    #[test]
+    fn a_pipe_that_is_full_for_a_while_loses_lines_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        // Opened for both, so that neither end waits for the other.
+        let mut reader = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+        let log = Log::open(Arc::new(disk::RealDisk), Some(path), || UNIX_EPOCH, false, ReopenLog::default());
+        (0..1000).for_each(|number| log.line(&format!("{number} {}", "x".repeat(1000))));
+        let mut taken = vec![0; 1 << 20];
+        let count = reader.read(&mut taken).unwrap();
+        assert!(count > 1000 && count < 900_000, "{count}");
+        log.line("later");
+        let count = reader.read(&mut taken).unwrap();
+        let text = String::from_utf8_lossy(&taken[..count]);
+        assert!(text.ends_with("\n1970-01-01T00:00:00Z later\n"), "{text}");
     }
 
     #[test]
