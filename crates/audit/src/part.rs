@@ -173,10 +173,7 @@ fn repeated_coinbase(
         let block = tables.parse_block(&bytes);
         let block = block.map_err(|why| {
             let why = format!("block at height {height}: {why}");
-            Fault::refused(
-                why,
-                "The block file is damaged: run ffwd reindex, then ffwd sync, which fetches the block again",
-            )
+            Fault::refused(why, "The block file is damaged: run ffwd repair, which fetches only damaged blocks")
         })?;
         if block.transaction_count() > 0 {
             known.insert(block.transaction(0).txid(), height);

@@ -77,8 +77,8 @@ impl Fault {
     ) -> Fault {
         let path = files.path(at.file);
         let wanted = format!("block {hash} at height {height}");
-        let advice = "The block file is damaged: look at the drive, then put the file back, or run ffwd reindex and then ffwd \
-                      sync, which fetches the block again";
+        let advice = "The block file is damaged: look at the drive, then put the file back, or run ffwd repair, \
+                      which fetches only damaged blocks";
         store::Fault::new(FaultKind::Damaged, &path, wanted, found, advice).at_offset(u64::from(at.offset)).into()
     }
 

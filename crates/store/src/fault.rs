@@ -84,7 +84,7 @@ impl Fault {
 
     /// A fault from an I/O error, which it keeps as its source.
     fn of_system(kind: FaultKind, path: &Path, wanted: String, source: io::Error) -> Fault {
-        let mut fault = Fault::new(kind, path, wanted, source.to_string(), advice_for(kind));
+        let mut fault = Fault::new(kind, path, wanted, source.to_string(), advice_for(kind, &source));
         fault.0.source = Some(source);
         fault
     }
@@ -148,7 +148,7 @@ impl fmt::Display for Fault {
             write!(f, ". {advice}")?;
         }
         if *is_for_reindex {
-            write!(f, ". If that is impossible, run ffwd reindex")?;
+            write!(f, ". If that is impossible, run ffwd repair")?;
         }
         Ok(())
     }
@@ -171,8 +171,23 @@ fn kind_of(error: &io::Error) -> FaultKind {
     }
 }
 
+/// `EMFILE` of Linux, macOS and the BSDs.
+const TOO_MANY_OPEN_FILES: i32 = 24;
+
 /// The next step after an I/O error.
-fn advice_for(kind: FaultKind) -> &'static str {
+fn advice_for(kind: FaultKind, source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::IsADirectory => return "A directory is in the place of this file: move it away",
+        io::ErrorKind::NotADirectory => return "A file is in the place of this directory: move it away",
+        io::ErrorKind::FileTooLarge => {
+            return "Raise the limit of file sizes (ulimit -f), or use a file system that takes larger files";
+        }
+        io::ErrorKind::ResourceBusy => return "Something is mounted there: mount the directory instead of the file",
+        _ if matches!(source.raw_os_error(), Some(TOO_MANY_OPEN_FILES)) => {
+            return "Raise the limit of open files (ulimit -n)";
+        }
+        _ => {}
+    }
     match kind {
         FaultKind::Missing => "Is the drive there, and the path right?",
         FaultKind::Permission => "Let this user read and write it (chmod, chown, or a mount that is not read-only)",
@@ -263,11 +278,22 @@ mod tests {
         assert_eq!(number(damaged), None);
     }
 
+    #[test]
+    fn causes_that_are_no_failure_of_the_drive_are_told() {
+        let of = |number| Fault::from(DiskError::new("open", Path::new("/d/f"), io::Error::from_raw_os_error(number)));
+        for (number, want) in
+            [(24, "ulimit -n"), (27, "ulimit -f"), (21, "A directory is in the place"), (16, "mounted"), (5, "drive")]
+        {
+            let text = of(number).to_string();
+            assert!(text.contains(want), "{number}: {text}");
+        }
+    }
+
     /// What helps twice is no advice: ffwd reindex is not told to run ffwd reindex.
     #[test]
     fn reindex_is_not_advised_within_a_reindex() {
         let gone = || Fault::new(FaultKind::Missing, Path::new("/d"), "a file", "none", "Put it back").or_reindex();
-        assert!(gone().to_string().ends_with("Put it back. If that is impossible, run ffwd reindex"), "{}", gone());
+        assert!(gone().to_string().ends_with("Put it back. If that is impossible, run ffwd repair"), "{}", gone());
         assert!(gone().without_reindex().to_string().ends_with("Put it back"));
     }
 

@@ -71,6 +71,15 @@ impl Bench {
     }
 }
 
+/// A repair without peers does what was advised.
+fn check_repair(bench: &Bench, accident: &str, happen: Accident, damaged: &str) {
+    let directory = bench.copied(&format!("{accident} mended"));
+    happen(&directory.join(damaged));
+    let ran = run(&directory, &format!("repair --connect 0 {AT}"));
+    assert_eq!((ran.code, set(&directory)), (Some(0), bench.set.clone()), "{accident}: {ran:?}");
+    fs::remove_dir_all(&directory).unwrap();
+}
+
 /// It ends with a fault that names a file of the directory, and says what to run.
 fn is_named(ran: &Ran, directory: &Path, advice: &str, row: &str) {
     assert_eq!(ran.code, Some(1), "{row}: {ran:?}");
@@ -84,12 +93,13 @@ fn accidents_of_a_chainstate_are_named_and_mended() {
     for (accident, happen) in ACCIDENTS {
         let directory = bench.copied(accident);
         happen(&directory.join("regtest/chainstate"));
-        is_named(&run(&directory, &format!("coins info {AT}")), &directory, "reindex", accident);
+        is_named(&run(&directory, &format!("coins info {AT}")), &directory, "repair", accident);
         // What goes on says so too, where it needs what is damaged.
         let goes_on = run(&directory, &format!("{GO_ON} {AT}"));
         if goes_on.code != Some(0) {
-            is_named(&goes_on, &directory, "reindex", accident);
+            is_named(&goes_on, &directory, "repair", accident);
         }
+        check_repair(&bench, accident, happen, "regtest/chainstate");
         run(&directory, &format!("reindex --chainstate-only {AT}")).good();
         assert_eq!(set(&directory), bench.set, "{accident}");
         run(&directory, &format!("verify --level 4 --blocks 0 {AT}")).good();
@@ -103,7 +113,8 @@ fn accidents_of_a_block_index_are_named_and_mended() {
     for (accident, happen) in ACCIDENTS {
         let directory = bench.copied(accident);
         happen(&directory.join("regtest/blocks/index"));
-        is_named(&run(&directory, &format!("verify {AT}")), &directory, "reindex", accident);
+        is_named(&run(&directory, &format!("verify {AT}")), &directory, "repair", accident);
+        check_repair(&bench, accident, happen, "regtest/blocks/index");
         run(&directory, &format!("reindex {AT}")).good();
         assert_eq!(set(&directory), bench.set, "{accident}");
         fs::remove_dir_all(&directory).unwrap();

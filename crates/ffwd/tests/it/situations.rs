@@ -342,7 +342,7 @@ fn files_that_are_linked_elsewhere_work_and_are_named_when_they_are_gone() {
 
 #[test]
 fn damaged_database_is_named_with_its_file_and_what_helps() {
-    const HELPS: &str = "If that is impossible, run ffwd reindex";
+    const HELPS: &str = "If that is impossible, run ffwd repair";
     play(&[
         Row {
             name: "the chainstate's CURRENT is empty",
@@ -401,7 +401,7 @@ fn damaged_database_is_named_with_its_file_and_what_helps() {
             change: |net| fs::remove_dir_all(net.join("chainstate")).unwrap(),
             line: "coins info",
             code: 1,
-            says: &["chainstate: wanted a chainstate, found none", "ffwd reindex"],
+            says: &["chainstate: wanted a chainstate, found none", "ffwd repair"],
         },
         Row {
             name: "the block index is missing",
@@ -487,7 +487,7 @@ fn missing_or_damaged_block_and_undo_files_are_named() {
             change: |net| fs::remove_file(net.join("blocks/rev00000.dat")).unwrap(),
             line: "verify",
             code: 1,
-            says: &["rev00000.dat", "Put the file back", "ffwd reindex"],
+            says: &["rev00000.dat", "Put the file back", "ffwd repair"],
         },
         Row {
             name: "the undo file is cut short",

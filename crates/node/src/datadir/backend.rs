@@ -334,7 +334,7 @@ impl DataDir<'_> {
         let path = at.map_or(self.layout.blocks_dir().to_path_buf(), |at| self.files.path(at.file));
         let wanted = format!("block {hash} at height {height}, which was sound when it was stored");
         let advice = "The disk or the file is damaged; nothing was marked and nothing changed. Put the file back from a \
-                      copy, or run ffwd reindex and then ffwd sync, which fetches the block again";
+                      copy, or run ffwd repair, which fetches only damaged blocks";
         store::Fault::new(store::FaultKind::Damaged, &path, wanted, why, advice)
             .at_offset(at.map_or(0, |at| at.offset))
             .into()

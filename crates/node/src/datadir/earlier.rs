@@ -29,7 +29,7 @@ impl DataDir<'_> {
         if let Some(first) = prune_height.filter(|&first| first > Height::GENESIS) {
             self.reporter.note(format!(
                 "An earlier run pruned the blocks below height {first}: no better chain can begin there. To have them again: \
-                 ffwd sync into an empty data directory, without --prune"
+                 ffwd sync --prune 0"
             ));
         }
         let stop = self.options.stop_at_height.filter(|&stop| stop < height);

@@ -108,7 +108,7 @@ impl DataDir<'_> {
             let hash = self.headers().hash(id);
             let path = self.files.path(at.file);
             let found = "none there";
-            let advice = "The index and the block files do not belong together: run ffwd reindex";
+            let advice = "A block was lost, or index and block files do not belong together: run ffwd repair, which fetches only what is lost";
             let fault = store::Fault::new(store::FaultKind::Damaged, &path, format!("block {hash}"), found, advice);
             return Err(fault.at_offset(u64::from(at.offset)).into());
         };

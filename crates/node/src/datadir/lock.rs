@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 use store::Host;
 use store::blockfiles::BlockFiles;
+use store::chainstate::Chainstate;
 use store::locks::DataDirLocks;
 use store::private_files::PrivateDir;
 use store::xor::BlocksKey;
@@ -164,7 +165,14 @@ fn no_blocks(options: &Options, layout: &Layout) -> Fault {
         return store::Fault::new(kind, layout.blocks_dir(), "block files", found, seems.advice()).into();
     }
     let found = "no block file (blk00000.dat and so on)";
-    let advice = "Name the directory that has them with --datadir, --blocksdir, --chain; or fetch them with ffwd sync";
+    let has_coins = matches!(Chainstate::exists(&*options.disk, &layout.chainstate_dir()), Ok(true));
+    let advice = match has_coins {
+        true => {
+            "Name the directory that has them with --datadir, --blocksdir, --chain. If they are lost, the UTXO set is of no use: \
+             remove the directory chainstate, and run ffwd sync"
+        }
+        false => "Name the directory that has them with --datadir, --blocksdir, --chain; or fetch them with ffwd sync",
+    };
     store::Fault::new(store::FaultKind::Missing, layout.blocks_dir(), "block files", found, advice).into()
 }
 

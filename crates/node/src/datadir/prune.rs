@@ -14,6 +14,7 @@ use crate::options::{Options, Prune};
 use crate::reporting::Reporter;
 use disk::Disk;
 use primitives::Height;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use store::index::LoadedIndex;
 use store::prune::{self, Selection, Stayed};
@@ -83,6 +84,31 @@ pub(crate) fn remove_files(
     done
 }
 
+/// A selection without files that have a block above `height_max`, or at or below `kept_to`, although their infos do not
+/// say so: these do not count blocks that were found in a file and are not checked yet.
+fn without_needed(
+    mut selected: Selection,
+    infos: &[FileInfo],
+    index: &BlockIndex,
+    height_max: Height,
+    kept_to: Height,
+) -> Selection {
+    if selected.files.is_empty() {
+        return selected;
+    }
+    let tree = index.headers();
+    let is_needed = |height| height > height_max || (kept_to > Height::GENESIS && height <= kept_to);
+    let needed: HashSet<u32> =
+        index.places().filter(|&(id, _, _)| is_needed(tree.height(id))).map(|(_, at, _)| at.file).collect();
+    for &file in selected.files.iter().filter(|file| needed.contains(file)) {
+        let bytes = infos[file as usize].used_bytes();
+        selected.bytes -= bytes;
+        selected.left_bytes += bytes;
+    }
+    selected.files.retain(|file| !needed.contains(file));
+    selected
+}
+
 impl DataDir<'_> {
     /// Whether block files are missing, or may be removed soon, so that not every block can be served.
     pub(crate) fn is_pruning(&self) -> bool {
@@ -91,6 +117,7 @@ impl DataDir<'_> {
 
     fn select(&self, infos: &[FileInfo], index: &BlockIndex, tip_height: Height) -> Selection {
         let Prune::Target { bytes } = self.options.prune else { return Selection::default() };
+        let kept_to = self.kept_to(index);
         let ask = {
             let tree = index.headers();
             let tip = index.tip();
@@ -104,13 +131,19 @@ impl DataDir<'_> {
                 best_header_height: tree.height(best),
                 prune_after_height: self.params.prune_after_height,
                 initial_download: initial,
-                kept_to: match self.assumed {
-                    Some(assumed) if assumed.is_on_snapshot() => tree.height(assumed.base),
-                    _ => Height::GENESIS,
-                },
+                kept_to,
             }
         };
-        prune::select(infos, &ask)
+        let selected = prune::select(infos, &ask);
+        without_needed(selected, infos, index, tip_height.saturating_sub(prune::BLOCKS_KEPT_MIN), kept_to)
+    }
+
+    /// Blocks up to this height stay, because they validate a snapshot.
+    fn kept_to(&self, index: &BlockIndex) -> Height {
+        match self.assumed {
+            Some(assumed) if assumed.is_on_snapshot() => index.headers().height(assumed.base),
+            _ => Height::GENESIS,
+        }
     }
 
     /// Counts a connected block of `bytes`; checks at intervals whether a commit would free space.
@@ -155,15 +188,9 @@ impl DataDir<'_> {
     pub(crate) fn prune_manually(&self, height: Height) -> Result<(), Fault> {
         let selected = self.writer.prune(|infos, index| {
             let tree = index.headers();
-            let kept_to = match self.assumed {
-                Some(assumed) if assumed.is_on_snapshot() => tree.height(assumed.base),
-                _ => Height::GENESIS,
-            };
-            prune::select_up_to(
-                infos,
-                height.min(tree.height(index.tip()).saturating_sub(prune::BLOCKS_KEPT_MIN)),
-                kept_to,
-            )
+            let kept_to = self.kept_to(index);
+            let height = height.min(tree.height(index.tip()).saturating_sub(prune::BLOCKS_KEPT_MIN));
+            without_needed(prune::select_up_to(infos, height, kept_to), infos, index, height, kept_to)
         });
         selected.map_or(Ok(()), |selected| self.remove(&selected, height))
     }

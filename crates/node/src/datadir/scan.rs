@@ -76,16 +76,26 @@ pub(crate) fn scan_files(
     Ok(Scan::of(scans))
 }
 
+/// Parts of one file that are warned of; further ones are counted only.
+const NOTES_MAX: usize = 20;
+
 /// Warns of the parts of a file that are not blocks.
 pub(crate) fn say_notes(scan: &FileScan, reporter: &Reporter<'_>) {
-    for note in &scan.notes {
-        if note.reason == Reason::Split {
-            reporter.shortfall.of_other_chain(note.records.into());
-            reporter.warn(Message::new(note.to_string(), "No action is needed: Bitcoin's chain does not need it"));
-            continue;
+    for (number, note) in scan.notes.iter().enumerate() {
+        let is_split = note.reason == Reason::Split;
+        let advice = if is_split { "No action is needed: Bitcoin's chain does not need it" } else { RECORD_ADVICE };
+        if number < NOTES_MAX {
+            reporter.warn(Message::new(note.to_string(), advice));
         }
-        reporter.warn(Message::new(note.to_string(), RECORD_ADVICE));
-        reporter.shortfall.damaged(note.path.clone(), note.bytes.start, None);
+        match is_split {
+            true => reporter.shortfall.of_other_chain(note.records.into()),
+            false => reporter.shortfall.damaged(note.path.clone(), note.bytes.start, None),
+        }
+    }
+    if let Some(last) = scan.notes.last().filter(|_| scan.notes.len() > NOTES_MAX) {
+        let more = scan.notes.len() - NOTES_MAX;
+        let what = format!("{}: {more} more places like these cannot be read", last.path.display());
+        reporter.warn(Message::new(what, RECORD_ADVICE));
     }
 }
 

@@ -222,7 +222,8 @@ fn put_row(batch: &mut Batch, block: &IndexedBlock, row: &[u8]) {
     batch.few.insert(heights::height_key(block.height).to_vec(), Some(value));
 }
 
-/// Copies the row of a disconnected block to its hash. Source: Core's `CopyHeightIndexToHashIndex`.
+/// Copies the row of a disconnected block to its hash. Source: Core's `CopyHeightIndexToHashIndex`. After a kill of
+/// bitcoind it may be there already, and the row of another block at its height.
 fn move_row(batch: &mut Batch, db: &IndexDb, block: &IndexedBlock) -> Result<(), Fault> {
     let key = heights::height_key(block.height).to_vec();
     let value = match batch.few.entry(key.clone()) {
@@ -235,6 +236,7 @@ fn move_row(batch: &mut Batch, db: &IndexDb, block: &IndexedBlock) -> Result<(),
             batch.few.insert(heights::hash_key(&hash).to_vec(), Some(row.to_vec()));
             Ok(())
         }
+        _ if db.get(&heights::hash_key(&block.hash))?.is_some() => Ok(()),
         _ => Err(db.bad_record(&key, format!("the row of block {}", block.hash), "another one").into()),
     }
 }

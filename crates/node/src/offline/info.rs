@@ -5,22 +5,24 @@ use crate::chain::index::{self, SharedIndex};
 use crate::chain::pruned_fork::PrunedFork;
 use crate::chain::tree::Tree;
 use crate::datadir::earlier::shut_out;
+use crate::datadir::lock::{self, Locked};
 use crate::datadir::look::{self, Hold};
 use crate::datadir::refused::RefusedFile;
+use crate::datadir::seems;
 use crate::datadir::unindexed::{Unindexed, unindexed};
-use crate::datadir::{lock, seems};
 use crate::fault::{Fault, Message};
 use crate::options::{Options, Prune};
 use crate::reporting::assumed::AssumedElsewhere;
 use primitives::{BlockHash, Height, hex, human};
 use std::collections::HashMap;
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
-use store::FaultKind;
 use store::chainstate::{self, Chainstate};
 use store::index::{BlockTreeDb, LoadedIndex};
 use store::private_files::PrivateDir;
 use store::xor::Origin;
+use store::{FaultKind, IndexEntry};
 
 /// How often files are read again while a program uses the data directory, and the delay between two tries.
 const TRIES_BESIDE: u32 = 20;
@@ -202,7 +204,6 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
     info.lost_key = matches!(locked.key_origin, Origin::WorkedOut(_)).then(|| hex::encode(&locked.key));
     let disk = &locked.disk;
     let layout = &locked.layout;
-    let has_files = !locked.files.numbers()?.there.is_empty();
     let read = || match BlockTreeDb::exists(&**disk, layout)? {
         true => BlockTreeDb::open_read_only(&locked.host, layout)?.load(&lock::network(&options.params)),
         false => Ok(LoadedIndex::default()),
@@ -223,12 +224,7 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
         read => read?,
     };
     if loaded.entries.is_empty() && !loaded.is_reindexing {
-        info.next_step = if has_files {
-            "ffwd reindex: there are block files and no index"
-        } else {
-            "ffwd sync: the data directory is empty"
-        }
-        .into();
+        fill_without_index(&mut info, &locked)?;
         return Ok(info);
     }
     // A sync would stop at a missing file, so it is reported here.
@@ -238,24 +234,48 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
     // A base that is not in this index is not of this data directory.
     let is_of_index = base.is_some_and(|base| loaded.entries.iter().any(|entry| entry.hash == base));
     let dir = if is_of_index { layout.snapshot_dir() } else { layout.chainstate_dir() };
-    let mut half = false;
-    if Chainstate::exists(&**disk, &dir)? {
-        let coins = Chainstate::open_read_only(&locked.host, &dir)?;
-        info.chainstate_bytes = coins.view().table_bytes();
-        half = coins.head_blocks()?.is_some();
-        if let Some(best) = coins.best_block()? {
-            (info.best, info.height) = (best, super::height_of(&loaded, best)?);
-        }
-    }
+    let standing = look_at_coins(&mut info, &locked, &loaded, &dir, base.filter(|_| is_of_index))?;
     info.unindexed = if info.reindexing { None } else { unindexed(&locked.files, &loaded)? };
-    info.prune_height = loaded.is_pruned.then(|| prune_height(&loaded, info.best));
+    let top = highest(&loaded).filter(|_| standing == Standing::Lost).unwrap_or(info.best);
+    info.prune_height = loaded.is_pruned.then(|| prune_height(&loaded, top));
     look_at_headers(&mut info, &loaded, options, PrivateDir::new(disk.clone(), layout.private_dir()));
     info.snapshot_base = base;
-    info.next_step = next_step(&info, half, loaded.is_pruned);
+    info.next_step = next_step(&info, standing, loaded.is_pruned);
     if let Some(missing) = missing {
         info.next_step = missing.to_string();
     }
     Ok(info)
+}
+
+/// Fills in what is known of a directory without a block index.
+fn fill_without_index(info: &mut DataDirInfo, locked: &Locked) -> Result<(), Fault> {
+    let Locked { disk, host, layout, files, .. } = locked;
+    let numbers = files.numbers()?.there;
+    for &number in &numbers {
+        let len = |path: &Path| Ok::<u64, store::Fault>(disk.metadata(path)?.map_or(0, |known| known.len));
+        info.blocks_bytes += len(&layout.block_file(number))?;
+        info.undo_bytes += len(&layout.undo_file(number))?;
+    }
+    let is_on_snapshot = chainstate::snapshot_base(&**disk, layout)?.is_some();
+    let dir = if is_on_snapshot { layout.snapshot_dir() } else { layout.chainstate_dir() };
+    let mut has_coins = false;
+    if Chainstate::exists(&**disk, &dir)? {
+        let coins = Chainstate::open_read_only(host, &dir)?;
+        info.chainstate_bytes = coins.view().table_bytes();
+        if let Some(best) = coins.best_block()?.or(coins.head_blocks()?.map(|heads| heads.new)) {
+            has_coins = true;
+            info.best = best;
+            info.remark = Some(format!("the UTXO set is that of block {best}, whose height only the block index has"));
+        }
+    }
+    info.next_step = match (numbers.is_empty(), has_coins) {
+        (false, true) => "ffwd repair: the block index is made again from the block files, and the UTXO set stays",
+        (false, false) => "ffwd reindex: there are block files and no index",
+        (true, true) => "remove the directory chainstate, then ffwd sync: a UTXO set without blocks is of no use",
+        (true, false) => "ffwd sync: the data directory is empty",
+    }
+    .to_owned();
+    Ok(())
 }
 
 /// Fills in the facts that need only the block index.
@@ -266,17 +286,72 @@ fn fill_index(info: &mut DataDirInfo, loaded: &LoadedIndex) {
     info.reindexing = loaded.is_reindexing;
 }
 
-/// `half`: bitcoind was stopped while it wrote coins.
-fn next_step(info: &DataDirInfo, half: bool, is_pruned: bool) -> String {
+/// What is known of the coins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// They are those of a block that is connected in the index; or no block is.
+    Good,
+    /// bitcoind was stopped while it wrote them.
+    Half,
+    /// The index does not have their block as a connected one.
+    Apart,
+    /// There are none, although blocks were connected.
+    Lost,
+}
+
+/// Fills in what the coins in `dir` say; `base` is the block of the snapshot that they come from.
+fn look_at_coins(
+    info: &mut DataDirInfo,
+    locked: &Locked,
+    loaded: &LoadedIndex,
+    dir: &Path,
+    base: Option<BlockHash>,
+) -> Result<Standing, Fault> {
+    let lost = if highest(loaded).is_some() { Standing::Lost } else { Standing::Good };
+    if !Chainstate::exists(&*locked.disk, dir)? {
+        return Ok(lost);
+    }
+    let coins = Chainstate::open_read_only(&locked.host, dir)?;
+    info.chainstate_bytes = coins.view().table_bytes();
+    let heads = coins.head_blocks()?;
+    // What bitcoind was writing is replayed from the older of the two blocks.
+    let Some(best) = coins.best_block()?.or(heads.and_then(|heads| heads.old)) else {
+        return Ok(if heads.is_some() { Standing::Half } else { lost });
+    };
+    (info.best, info.height) = (best, super::height_of(loaded, best)?);
+    let is_connected = loaded.entries.iter().any(|entry| entry.hash == best && entry.status.is_connected());
+    Ok(match () {
+        () if !is_connected && base != Some(best) => Standing::Apart,
+        () if heads.is_some() => Standing::Half,
+        () => Standing::Good,
+    })
+}
+
+/// The highest block that was connected, above the genesis block.
+fn highest(loaded: &LoadedIndex) -> Option<BlockHash> {
+    let connected = |entry: &&IndexEntry| entry.status.is_connected() && entry.height > Height::GENESIS;
+    loaded.entries.iter().filter(connected).max_by_key(|entry| entry.height).map(|entry| entry.hash)
+}
+
+fn next_step(info: &DataDirInfo, standing: Standing, is_pruned: bool) -> String {
     let prune = if is_pruned { " --prune MiB" } else { "" };
-    match () {
-        () if info.reindexing => format!("ffwd reindex{prune}: it was stopped half-way and goes on where it was"),
-        () if info.snapshot_base.is_some() => {
+    match standing {
+        _ if info.reindexing => format!("ffwd reindex{prune}: it was stopped half-way and goes on where it was"),
+        Standing::Apart => "ffwd repair: block index and chainstate do not belong together".to_owned(),
+        Standing::Lost if is_pruned => {
+            "ffwd sync --prune MiB: there is no UTXO set, and the chain is connected again".to_owned()
+        }
+        Standing::Lost => "ffwd repair: there is no UTXO set, and it is made again from the block files".to_owned(),
+        _ if info.snapshot_base.is_some() => {
             format!("ffwd sync{prune}, or bitcoind: a snapshot waits for its validation")
         }
-        () if half => format!("ffwd sync{prune}: bitcoind was stopped while it wrote coins; they are replayed first"),
-        () if is_pruned => format!("ffwd sync --prune MiB: from height {} on, or bitcoind -prune", info.height),
-        () => format!("ffwd sync: from height {} on, or bitcoind", info.height),
+        Standing::Half => {
+            format!("ffwd sync{prune}: bitcoind was stopped while it wrote coins; they are replayed first")
+        }
+        Standing::Good if is_pruned => {
+            format!("ffwd sync --prune MiB: from height {} on, or bitcoind -prune", info.height)
+        }
+        Standing::Good => format!("ffwd sync: from height {} on, or bitcoind", info.height),
     }
 }
 

@@ -106,7 +106,7 @@ impl View {
     pub(super) fn open(options: &Options) -> Result<View, Fault> {
         let dir = lock::layout(options).index_dir();
         let nothing = || {
-            let advice = "Make one: ffwd sync, or ffwd reindex where block files are";
+            let advice = "Make one: ffwd sync, or ffwd repair where block files are";
             Fault::from(store::Fault::new(FaultKind::Missing, &dir, "a block index and a chainstate", "none", advice))
         };
         if lock::is_unused(options)? {
@@ -307,7 +307,7 @@ fn spent_by(view: &View, entry: &IndexEntry, txid: &Txid) -> Result<Option<Vec<V
     let Some(index) = txids.iter().position(|known| known == txid).filter(|index| *index > 0) else { return Ok(None) };
     let all = spent_coins(&undo, &block).ok_or_else(|| {
         let why = format!("the undo data of block {} is that of another block", entry.hash);
-        Fault::refused(why, "Run ffwd reindex")
+        Fault::refused(why, "Run ffwd repair, or ffwd reindex if that finds nothing")
     })?;
     let tx = block.transaction(index);
     let stored = |spent: &CoinRef<'_>| {

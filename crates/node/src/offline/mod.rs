@@ -159,7 +159,7 @@ fn look_at_set(
 }
 
 pub(crate) fn no_coins(dir: &std::path::Path) -> Fault {
-    let advice = "Make one: ffwd sync, or ffwd reindex where block files are";
+    let advice = "Make one: ffwd sync, or ffwd repair where block files are";
     store::Fault::new(store::FaultKind::Missing, dir, "a chainstate", "none", advice).into()
 }
 

@@ -190,7 +190,7 @@ pub(super) fn check_there(locked: &Locked, purpose: Purpose, genesis: BlockHash)
 }
 
 pub(super) fn nothing_to_look_at(dir: &Path, wanted: &str, found: &str) -> Fault {
-    let advice = "Run ffwd reindex where block files are, or ffwd sync";
+    let advice = "Run ffwd repair where block files are, or ffwd sync";
     store::Fault::new(FaultKind::Missing, dir, wanted, found, advice).into()
 }
 

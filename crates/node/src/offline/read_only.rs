@@ -16,7 +16,7 @@ fn open(options: &Options) -> Result<(store::BlockTreeDb, Layout), Fault> {
     layout.check(&*disk)?;
     if !store::BlockTreeDb::exists(&*disk, &layout)? {
         let advice =
-            "Name the data directory with --datadir and --chain; where it has block files alone, run ffwd reindex";
+            "Name the data directory with --datadir and --chain; where it has block files alone, run ffwd repair";
         return Err(store::Fault::new(FaultKind::Missing, &layout.index_dir(), "a block index", "none", advice).into());
     }
     Ok((store::BlockTreeDb::open_read_only(options.host(), &layout)?, layout))
@@ -27,7 +27,7 @@ pub(crate) fn load(options: &Options) -> Result<(LoadedIndex, Layout), Fault> {
     let (index, layout) = open(options)?;
     let loaded = index.load(&lock::network(&options.params))?;
     if loaded.entries.is_empty() {
-        let advice = "Run ffwd reindex where block files are, or ffwd sync";
+        let advice = "Run ffwd repair where block files are, or ffwd sync";
         let fault = store::Fault::new(FaultKind::Missing, &layout.index_dir(), "a block index", "an empty one", advice);
         return Err(fault.into());
     }

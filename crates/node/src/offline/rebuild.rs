@@ -104,6 +104,6 @@ fn check_height(datadir: &DataDir<'_>, engine: &Engine<'_>, height_before: Heigh
     }
     let wanted = format!("blocks up to height {wanted}, the height of the chainstate");
     let found = format!("a chain that ends at height {height} (block {best})");
-    let advice = "The index lacks blocks that were connected: run ffwd reindex. The chainstate is unchanged";
+    let advice = "The index lacks blocks that were connected: run ffwd repair. The chainstate is unchanged";
     Err(store::Fault::new(store::FaultKind::Refused, &datadir.layout.index_dir(), wanted, found, advice).into())
 }

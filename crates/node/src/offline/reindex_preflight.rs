@@ -163,8 +163,8 @@ impl Before {
             return Err(Fault::refused(why, "Set the clock, then run this again"));
         }
         let wanted = format!("block files up to {stand}, the best block of the chainstate");
-        let advice = "A block file is missing or damaged, or the data directory was pruned: put the files back. Without them, remove the directories chainstate and blocks/index and run this again: it takes what the files give, \
-                      and ffwd sync fetches the rest. Nothing was changed";
+        let advice = "A block file is missing or damaged, or the data directory was pruned: put the files back. Without them run ffwd repair, which fetches only what is missing. \
+                      To go on with fewer blocks, remove the directories chainstate and blocks/index, and run this again. Nothing was changed";
         let found = format!("blocks up to height {reached}");
         let dir = locked.layout.blocks_dir();
         Err(store::Fault::new(FaultKind::Refused, dir, wanted, found, advice).into())

@@ -58,7 +58,10 @@ impl Rolled {
 
     fn damaged(&self, what: &str) -> Fault {
         let Rolled { hash, height, .. } = self;
-        Fault::refused(format!("block {hash} at height {height} cannot be replayed: {what}"), "Run ffwd reindex")
+        Fault::refused(
+            format!("block {hash} at height {height} cannot be replayed: {what}"),
+            "Run ffwd repair, or ffwd reindex if that finds nothing",
+        )
     }
 
     /// The block, and the ids of its transactions.

@@ -151,6 +151,6 @@ fn does_not_connect(datadir: &DataDir<'_>, engine: &Engine<'_>, tip: NodeId) -> 
         "block {hash} at height {height} was connected once and does not connect again: {why}. Nothing was marked"
     );
     let advice = "Were its scripts assumed valid then, by another --assumevalid? If not, its coins or its undo data are \
-                  damaged: look at the disk, then run ffwd reindex";
+                  damaged: look at the disk, then run ffwd repair, or ffwd reindex if that finds nothing";
     Fault::refused(why, advice)
 }

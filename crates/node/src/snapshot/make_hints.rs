@@ -83,7 +83,10 @@ pub fn make_hints(options: &Options, path: &Path, events: Events<'_>) -> Result<
 fn unspent_of(view: &CoinsView, entry: &IndexEntry, bytes: &[u8]) -> Result<Vec<u32>, Fault> {
     let damaged = |what: &str| {
         let IndexEntry { hash, height, .. } = entry;
-        Fault::refused(format!("block {hash} at height {height}: {what}"), "Run ffwd reindex")
+        Fault::refused(
+            format!("block {hash} at height {height}: {what}"),
+            "Run ffwd repair, or ffwd reindex if that finds nothing",
+        )
     };
     let mut tables = Tables::with(view.kernels());
     let block = tables.parse_block(bytes).map_err(|why| damaged(&why.to_string()))?;

@@ -72,6 +72,9 @@ pub fn make_signature_hints(options: &Options, path: &Path, events: Events<'_>) 
 fn of_block(height: Height, hash: &BlockHash, why: files::Wrong) -> Fault {
     match why {
         files::Wrong::Fault(fault) => fault,
-        why => Fault::refused(format!("block {hash} at height {height}: {why}"), "Run ffwd reindex"),
+        why => Fault::refused(
+            format!("block {hash} at height {height}: {why}"),
+            "Run ffwd repair, or ffwd reindex if that finds nothing",
+        ),
     }
 }

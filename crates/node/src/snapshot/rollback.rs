@@ -46,7 +46,10 @@ impl Rollback {
     pub(crate) fn disconnect(&mut self, entry: &IndexEntry, bytes: &[u8], undo: &[u8]) -> Result<(), Fault> {
         let damaged = |what: &str| {
             let IndexEntry { hash, height, .. } = entry;
-            Fault::refused(format!("block {hash} at height {height} cannot be rolled back: {what}"), "Run ffwd reindex")
+            Fault::refused(
+                format!("block {hash} at height {height} cannot be rolled back: {what}"),
+                "Run ffwd repair, or ffwd reindex if that finds nothing",
+            )
         };
         let mut tables = Tables::with(self.kernels);
         let block = tables.parse_block(bytes).map_err(|why| damaged(&why.to_string()))?;

@@ -1,17 +1,21 @@
 //! Single checks of `doctor`, and the steps of `repair` for them: the machine, peers.dat, block filters, files without an
 //! index, marks.
 
-use crate::chain::{file, put};
+use crate::chain::{file, hash_of, put};
 use crate::data_directory::{self, DATADIR};
 use crate::doctor::{Known, PER_FILE, TIP, block_file, check_whole, flip, kept, net, options, peer, read, replace};
 use crate::indexes::branch;
-use disk::{Disk, SimDisk};
+use crate::peers::{Far, Until, open, sync_options};
+use disk::{Disk, Loss, SimDisk};
+use indexes::heights;
 use node::jobs::{self, Depth, Finding, Kind, SyncOptions};
 use node::options::{IndexKind, Options};
-use primitives::{Header, Height};
+use primitives::{BlockHash, Header, Height};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 use store::index::IndexChanges;
+use store::indexes::IndexDb;
 use store::{BlockTreeDb, FileInfo, IndexEntry, Layout, Status};
 
 fn findings(options: &Options, depth: Depth) -> Vec<Finding> {
@@ -58,6 +62,41 @@ fn a_file_system_without_inodes_is_named_and_nothing_is_begun() {
     disk.set_free_inodes(1 << 20);
     jobs::repair(&options(&disk), &SyncOptions::alone(), &|_| ()).unwrap();
     check_whole(&disk, &known, "inodes are free again");
+}
+
+/// bitcoind that is killed in a reorg leaves rows of another chain beside the old best block of an index, and does not
+/// start with it again.
+#[test]
+fn an_index_with_the_row_of_another_block_is_named_and_made_again() {
+    let known = Known::new();
+    for kind in [IndexKind::BlockFilter, IndexKind::CoinStats] {
+        let disk = known.whole();
+        jobs::index(&options(&disk), &[kind], &|_| ()).unwrap();
+        assert_eq!(findings(&options(&disk), Depth::Deep), []);
+        let layout = Layout::new(Path::new(DATADIR), "regtest", None);
+        let own = heights::hash_key(&hash_of(known.blocks.last().unwrap()));
+        let key = heights::height_key(Height::new(TIP as u32));
+        {
+            let db = IndexDb::open(disk.shared(), &layout, kind).unwrap();
+            let row = db.get(&key).unwrap().unwrap();
+            let (_, row) = heights::split_value(&row).unwrap();
+            let other = heights::join_value(&hash_of(&known.blocks[5]), row);
+            db.commit(1000, |records| records.put(&own, row).and_then(|()| records.put(&key, &other))).unwrap();
+        }
+        // A better chain disconnects that block: its row is where a disconnected block has it.
+        let forked = disk.reopen(Loss::Nothing);
+        let longer = branch(&known.blocks, TIP as u32 - 2, 6, 7);
+        let sync = sync_options(&[Far::listen(&Arc::new(longer), Arc::new(|_: &BlockHash| None), &open())], Until::Tip);
+        let with_index = Options { indexes: vec![kind], ..options(&forked) };
+        jobs::sync(&with_index, &sync, &|_| ()).unwrap();
+        assert_eq!(findings(&options(&forked), Depth::Deep), [], "{kind:?}");
+
+        let found = findings(&options(&disk), Depth::Quick);
+        let [finding] = &found[..] else { panic!("{kind:?}: {found:?}") };
+        assert_eq!((finding.kind, finding.height), (Kind::OptionalIndexDamaged, Some(Height::new(TIP as u32))));
+        jobs::repair(&options(&disk), &SyncOptions::alone(), &|_| ()).unwrap();
+        assert_eq!(findings(&options(&disk), Depth::Deep), []);
+    }
 }
 
 /// A damaged file of filters is made again byte by byte, and the database of the filters stays.
@@ -188,4 +227,49 @@ fn an_index_with_headers_alone_is_made_again_from_the_files() {
     assert_eq!(after.0, before.0);
     assert!(after.2 == before.2, "the coins were rewritten");
     check_whole(&disk, &known, "headers alone");
+}
+
+/// `info` names the step that keeps most, and says nothing of what it cannot know.
+#[test]
+fn info_of_a_directory_with_parts_missing_is_true() {
+    let known = Known::new();
+    let remove =
+        |disk: &SimDisk, names: &[&str]| names.iter().for_each(|name| disk.remove_dir_all(&net(name)).unwrap());
+    let block_files = |disk: &SimDisk| {
+        (0..=TIP / PER_FILE).for_each(|number| disk.remove_file(&block_file(number, "blk")).unwrap());
+    };
+    for (row, gone, has_blocks, want) in [
+        ("no index", &["blocks/index"][..], true, "ffwd repair: the block index is made again"),
+        ("coins alone", &["blocks/index"], false, "remove the directory chainstate, then ffwd sync"),
+        ("no coins", &["chainstate"], true, "ffwd repair: there is no UTXO set"),
+        ("blocks alone", &["blocks/index", "chainstate"], true, "ffwd reindex: there are block files and no index"),
+        ("no blocks", &[], false, "--blocksdir"),
+    ] {
+        let disk = known.whole();
+        remove(&disk, gone);
+        if !has_blocks {
+            block_files(&disk);
+        }
+        let info = jobs::info(&options(&disk)).unwrap_or_else(|why| panic!("{row}: {why}"));
+        assert!(info.next_step.contains(want), "{row}: {}", info.next_step);
+        let has_coins = !gone.contains(&"chainstate");
+        let is_alone = gone.contains(&"blocks/index");
+        assert_eq!(info.chainstate_bytes > 0, has_coins, "{row}");
+        assert_eq!(info.blocks_bytes > 0, has_blocks || !is_alone, "{row}");
+        let tip = hash_of(known.blocks.last().unwrap());
+        assert_eq!(info.best == tip, has_coins, "{row}: {}", info.best);
+        assert_eq!(info.remark.is_some(), has_coins && is_alone, "{row}: {:?}", info.remark);
+    }
+}
+
+/// More likely they are in another place than lost; fetching them would fill the wrong drive.
+#[test]
+fn a_repair_without_any_block_file_asks_where_they_are() {
+    let known = Known::new();
+    let disk = known.whole();
+    (0..=TIP / PER_FILE).for_each(|number| disk.remove_file(&block_file(number, "blk")).unwrap());
+    let (sync, asked) = peer(&known);
+    let why = jobs::repair(&options(&disk), &sync, &|_| ()).unwrap_err().to_string();
+    assert!(why.contains("found none of them") && why.contains("--blocksdir"), "{why}");
+    assert_eq!(asked.lock().unwrap().len(), 0);
 }

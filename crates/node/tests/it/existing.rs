@@ -282,10 +282,10 @@ fn mismatched_index_and_coins_are_refused_unchanged() {
         ("import, an empty index", empty_index, import, apart),
         ("import, other coins", other_coins, import, apart),
         ("import, other half coins", other_half, import, apart),
-        ("verify, no index", no_index, verify, "ffwd reindex"),
-        ("verify, an empty index", empty_index, verify, "ffwd reindex"),
-        ("verify, no coins", no_coins, verify, "ffwd reindex"),
-        ("verify, neither", neither, verify, "ffwd reindex"),
+        ("verify, no index", no_index, verify, "ffwd repair"),
+        ("verify, an empty index", empty_index, verify, "ffwd repair"),
+        ("verify, no coins", no_coins, verify, "ffwd repair"),
+        ("verify, neither", neither, verify, "ffwd repair"),
         ("verify, other coins", other_coins, verify, apart),
         ("coins info, other coins", other_coins, coins_info, apart),
         ("info, other coins", other_coins, info, apart),
@@ -308,7 +308,7 @@ fn mismatched_index_and_coins_are_refused_unchanged() {
         let disk = whole.reopen(Loss::Nothing);
         change(&disk, &blocks);
         let info = jobs::info(&options(&disk, false)).unwrap();
-        assert!(info.next_step.contains("ffwd reindex"), "{row}: {info:?}");
+        assert!(info.next_step.contains("ffwd repair"), "{row}: {info:?}");
     }
 }
 

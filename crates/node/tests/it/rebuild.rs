@@ -53,7 +53,7 @@ fn rebuild_of_a_damaged_body_is_a_disk_fault() {
             let why = jobs::reindex(&options(&disk, is_eager), true, &|_| ()).unwrap_err();
             let node::Fault::Store(fault) = &why else { panic!("{row}: {why}") };
             assert_eq!((fault.kind(), fault.detail().offset), (FaultKind::Damaged, Some(offset)), "{row}: {why}");
-            assert!(why.to_string().contains("blk00000.dat") && why.to_string().contains("ffwd reindex"), "{why}");
+            assert!(why.to_string().contains("blk00000.dat") && why.to_string().contains("ffwd repair"), "{why}");
             assert_eq!(set(&disk), coins, "{row}");
             assert!(but_the_new(&disk) == before, "{row}: something changed");
             // With the byte as it was it goes on.
@@ -87,7 +87,7 @@ fn rebuild_that_ends_lower_is_not_swapped_in() {
         }
         let before = but_the_new(&disk);
         let why = jobs::reindex(&options(&disk, false), true, &|_| ()).unwrap_err().to_string();
-        assert!(why.contains("160") && why.contains("99") && why.contains("ffwd reindex"), "{row}: {why}");
+        assert!(why.contains("160") && why.contains("99") && why.contains("ffwd repair"), "{row}: {why}");
         assert!(but_the_new(&disk) == before, "{row}");
         if !damages {
             assert_eq!(set(&disk), coins, "{row}");

@@ -6,16 +6,18 @@
 //! `SNAPSHOT_FROM` names; a run that fails says its seed.
 
 use crate::any_jobs::{after_stop, damage, list, may_stop};
-use crate::chain::{file, put};
+use crate::archival::{check_archival, set_of, unpruned};
+use crate::chain::{chain, file, put};
 use crate::doctor::{KEY, Known, TIP, block_file, check_whole, hidden, net, options, read, replace, seeds};
 use crate::doctor_stops::twice;
 use crate::indexes::branch;
-use crate::peers::{Bend, Far, MINUTE, Until, open, sync_options};
+use crate::peers::{Bend, Blocks, Far, MINUTE, Until, open, sync_options};
+use crate::prune::{BLOCKS, TARGET_BYTES, write_files};
 use crate::snapshot::plain;
 use disk::{Disk, SimDisk};
 use node::Fault;
 use node::jobs::{self, Depth, DumpOut, DumpTarget, FromSnapshot, Kind, RepairReport, SyncOptions};
-use node::options::{IndexKind, Options, Sizes};
+use node::options::{IndexKind, Options, Prune, Sizes};
 use node::reporting::Event;
 use node::utxo_stats::SetHash;
 use primitives::{BlockHash, Hash256, Height};
@@ -70,10 +72,15 @@ struct Snapshot {
 impl Snapshot {
     fn of(known: &Known) -> Snapshot {
         let disk = known.whole();
-        disk.create_dir_all(Path::new("/out")).unwrap();
-        let target = DumpTarget::Height(Height::new(BASE as u32));
-        let report = jobs::dump(&options(&disk), target, DumpOut::File(FILE.into()), &|_| ()).unwrap();
-        Snapshot { bytes: read(&disk, Path::new(FILE)), hash: report.txoutset_hash }
+        Snapshot::at(&disk, &options(&disk), BASE as u32)
+    }
+
+    fn at(disk: &SimDisk, options: &Options, base: u32) -> Snapshot {
+        replace(disk, Path::new(FILE), &[]);
+        disk.remove_file(Path::new(FILE)).unwrap();
+        let target = DumpTarget::Height(Height::new(base));
+        let report = jobs::dump(options, target, DumpOut::File(FILE.into()), &|_| ()).unwrap();
+        Snapshot { bytes: read(disk, Path::new(FILE)), hash: report.txoutset_hash }
     }
 
     /// One whose amount of a coin that no block above spends is another.
@@ -244,6 +251,100 @@ fn a_repair_mends_any_file_of_a_directory_with_a_snapshot() {
     let world = World::new();
     for seed in seeds("SNAPSHOT_RUNS", "SNAPSHOT_FROM", RUNS) {
         world.play(seed, true);
+    }
+}
+
+/// Bases of the snapshots that are loaded into pruned directories: more and fewer than the 288 blocks below the tip that
+/// pruning leaves.
+const PRUNED_BASES: [u32; 2] = [BLOCKS - 500, BLOCKS - 100];
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PruneJob {
+    From,
+    Load,
+    Sync,
+    Archive,
+    Reindex,
+    Repair,
+    Index,
+    Verify,
+}
+
+const PRUNE_JOBS: [PruneJob; 11] = [
+    PruneJob::From,
+    PruneJob::From,
+    PruneJob::From,
+    PruneJob::Load,
+    PruneJob::Sync,
+    PruneJob::Sync,
+    PruneJob::Archive,
+    PruneJob::Reindex,
+    PruneJob::Repair,
+    PruneJob::Index,
+    PruneJob::Verify,
+];
+
+/// Jobs in any order on a directory that is pruned at times and may have a snapshot loaded.
+fn play_pruned(blocks: &Blocks, snapshots: &[Snapshot], set: &str, seed: u64) {
+    let quiet = &|_: Event| ();
+    let mut random = Rng::new(seed);
+    let sync = sync_options(&[Far::listen(blocks, Arc::new(|_: &BlockHash| None), &open())], Until::Tip);
+    let archive = SyncOptions { to_archival: true, ..sync.clone() };
+    let snapshot = &snapshots[random.below(snapshots.len())];
+    let from = snapshot.from();
+    let mut row = format!("seed {seed}:");
+    let mut disk = SimDisk::new(0);
+    put(&disk, &net("blocks/xor.dat"), &[0; 8]);
+    for _ in 0..2 + random.below(5) {
+        replace(&disk, Path::new(FILE), &snapshot.bytes);
+        let job = PRUNE_JOBS[random.below(PRUNE_JOBS.len())];
+        row += &format!(" {job:?}");
+        let mut options = unpruned(&disk);
+        options.indexes = IndexKind::ALL.into_iter().filter(|_| random.below(5) == 0).collect();
+        if job != PruneJob::Archive && random.below(3) > 0 {
+            row += " pruned";
+            options.prune = Prune::Target { bytes: TARGET_BYTES };
+        }
+        if random.below(4) == 0 {
+            let height = random.below(blocks.len()) as u32;
+            row += &format!(" to {height}");
+            options.stop_at_height = Some(Height::new(height));
+        }
+        let is_stopped = may_stop(&disk, 4..12, &mut random, &mut row);
+        // It may be refused, as a reindex is where blocks are pruned.
+        println!("{row}");
+        let _ = match job {
+            PruneJob::From => jobs::sync_from(&options, &sync, &from, quiet).map(drop),
+            PruneJob::Load => jobs::load(&options, Path::new(FILE), from.hash, quiet).map(drop),
+            PruneJob::Sync => jobs::sync(&options, &sync, quiet).map(drop),
+            PruneJob::Archive => jobs::sync(&options, &archive, quiet).map(drop),
+            PruneJob::Reindex => jobs::reindex(&options, random.below(2) == 0, quiet).map(drop),
+            PruneJob::Repair => jobs::repair(&options, &sync, quiet).map(drop),
+            PruneJob::Index => jobs::index(&options, &options.indexes, quiet).map(drop),
+            PruneJob::Verify => jobs::verify(&options, 4, 0, quiet).map(drop),
+        };
+        if is_stopped {
+            disk = after_stop(&disk, &mut random, &mut row);
+        }
+        row += ";";
+    }
+    let pruned = Options { prune: Prune::Target { bytes: TARGET_BYTES }, ..unpruned(&disk) };
+    jobs::sync(&pruned, &sync, quiet).unwrap_or_else(|why| panic!("{row}: {why}"));
+    check_ordinary(&disk, &row);
+    assert_eq!(set_of(&disk), set, "{row}");
+    jobs::sync(&unpruned(&disk), &archive, quiet).unwrap_or_else(|why| panic!("{row}: {why}"));
+    check_archival(&disk, set, &row);
+}
+
+#[test]
+fn pruned_directories_with_a_snapshot_become_archival() {
+    let blocks: Blocks = chain(BLOCKS);
+    let whole = SimDisk::new(0);
+    write_files(&unpruned(&whole), &blocks);
+    jobs::reindex(&unpruned(&whole), false, &|_| ()).unwrap();
+    let snapshots = PRUNED_BASES.map(|base| Snapshot::at(&whole, &unpruned(&whole), base));
+    for seed in seeds("SNAPSHOT_RUNS", "SNAPSHOT_FROM", RUNS / 2) {
+        play_pruned(&blocks, &snapshots, &set_of(&whole), seed);
     }
 }
 

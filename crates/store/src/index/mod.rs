@@ -264,8 +264,8 @@ pub fn check_files_exist(index: &LoadedIndex, numbers: &Numbers, layout: &Layout
     match missing {
         None => Ok(()),
         Some(file) => {
-            let advice = "Put the file back. Without it, remove the directories chainstate and blocks/index and run ffwd reindex, which \
-                          takes what the other files give; ffwd sync fetches the rest";
+            let advice = "Put the file back, or name its directory with --blocksdir. Without it run ffwd repair, which fetches only the \
+                          blocks that are missing";
             let wanted = "the block file, for the index names blocks in it";
             Err(Fault::new(FaultKind::Missing, &layout.block_file(file), wanted, "nothing", advice))
         }

@@ -6,6 +6,7 @@ use crate::chain::tree::{GENESIS, NodeId};
 use crate::datadir::lock;
 use crate::options::{IndexKind, Prune};
 use crate::utxo_stats::{SetHash, set_totals, setinfo};
+use indexes::heights;
 use primitives::{BlockHash, Height};
 use std::path::PathBuf;
 use store::FaultKind;
@@ -226,8 +227,31 @@ impl Look<'_> {
         }
     }
 
+    /// Checks that an index with a row for each height has that of its best block there. A kill of bitcoind in a reorg
+    /// leaves one of another block, and bitcoind does not start with the index.
+    fn row_of_best(&mut self, db: &IndexDb, best: BlockHash, known: &Indexed, seconds: u64) -> store::Result<()> {
+        let tree = known.tree.headers();
+        let Some(height) = tree.find(&best).map(|id| tree.height(id)) else { return Ok(()) };
+        if self.is_beside
+            || height == Height::GENESIS
+            || !matches!(db.kind(), IndexKind::BlockFilter | IndexKind::CoinStats)
+        {
+            return Ok(());
+        }
+        let key = heights::height_key(height);
+        let row = db.get(&key)?.unwrap_or_default();
+        let is_of_best = heights::split_value(&row).is_ok_and(|(hash, _)| hash == best);
+        if !is_of_best {
+            let what = "the row of its best block is that of another block";
+            let root = store::indexes::root(&self.layout, db.kind());
+            let at = At { hash: Some(best), ..At::height(height) };
+            self.find(Kind::OptionalIndexDamaged, &root, at, what, seconds);
+        }
+        Ok(())
+    }
+
     /// Checks the optional indexes that exist, by Core's names.
-    pub(super) fn optional_indexes(&mut self) {
+    pub(super) fn optional_indexes(&mut self, known: Option<&Indexed>) {
         let bytes: u64 = self.layout.used_space(&*self.options.disk).map_or(0, |used| used.blocks);
         for kind in IndexKind::ALL {
             if IndexDb::lacks_current(&*self.options.disk, &self.layout, kind).is_ok_and(|lacks| lacks) {
@@ -239,7 +263,10 @@ impl Look<'_> {
             let there = IndexDb::open_read_only(self.options.host(), &self.layout, kind);
             let looked = there.and_then(|db| {
                 let Some(db) = db else { return Ok(()) };
-                db.best_block()?;
+                let best = db.best_block()?;
+                if let (Some(best), Some(known)) = (best, known) {
+                    self.row_of_best(&db, best, known, read_through(bytes))?;
+                }
                 if self.depth == Depth::Deep && !self.is_beside {
                     let mut records = db.with_prefix(&[])?;
                     while records.next_record()?.is_some() {}

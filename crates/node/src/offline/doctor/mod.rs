@@ -140,7 +140,7 @@ fn examine(options: &Options, depth: Depth, is_beside: bool, reporter: &Reporter
         look.peers();
         look.block_files(&files, known.as_ref());
         let tip = look.coins(known.as_ref());
-        look.optional_indexes();
+        look.optional_indexes(known.as_ref());
         if let Some(known) = &known {
             look.marks(known, tip, &files);
             if depth == Depth::Deep {

@@ -214,7 +214,7 @@ impl ChainFiles {
         let place = self.place(height);
         let Some(at) = place.undo else {
             let why = format!("block {} at height {height} has no undo data", place.hash);
-            return Err(Fault::refused(why, "Run ffwd reindex, or use a data directory that is not pruned"));
+            return Err(Fault::refused(why, "Run ffwd repair, or use a data directory that is not pruned"));
         };
         Ok(self.undo_files.read(at, &place.header.prev())?)
     }
@@ -258,7 +258,7 @@ impl ChainFiles {
             if !bytes.starts_with(&place.header.0) {
                 let hash = place.hash;
                 let why = format!("block {hash} at height {height}: its place in the block files has another block");
-                return Err(Fault::refused(why, "Run ffwd reindex"));
+                return Err(Fault::refused(why, "Run ffwd repair, or ffwd reindex if that finds nothing"));
             }
             take(height, bytes)?;
         }

@@ -44,7 +44,7 @@ impl SetFiles {
     pub fn open(options: &Options) -> Result<SetFiles, Fault> {
         let Some(dir) = chainstate_dir(options)? else {
             let dir = lock::layout(options).chainstate_dir();
-            let advice = "Make one: ffwd sync, or ffwd reindex where block files are";
+            let advice = "Make one: ffwd sync, or ffwd repair where block files are";
             return Err(store::Fault::new(FaultKind::Missing, &dir, "a chainstate", "none", advice).into());
         };
         let coins = Chainstate::open_read_only(options.host(), &dir)?;

@@ -55,7 +55,7 @@ pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Resul
     datadir.open_indexes(datadir.kept_indexes(), existing.tip)?;
     let engine = engine(datadir, existing.tip);
     let network = lock::network(&options.params);
-    let mut import = Import { datadir, engine, network, now, taken: 0, waiting_bytes: 0 };
+    let mut import = Import { datadir, engine, network, now, found: 0, taken: 0, waiting_bytes: 0 };
     let mut end = End::Whole;
     for group in groups(datadir, files)? {
         end = match group {
@@ -66,8 +66,12 @@ pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Resul
             break;
         }
     }
-    let Import { mut engine, taken, .. } = import;
+    let Import { mut engine, found, taken, .. } = import;
     datadir.reporter.note(format!("{taken} blocks were new"));
+    if found == 0 && end == End::Whole {
+        let why = Message::new("no block is in what was given to import", "Get it again from where it came from");
+        datadir.reporter.shortfall.unreadable(why);
+    }
     let stopped = activate(datadir, &mut engine)? == Activated::Stopped || end == End::Stopped;
     super::finish(datadir, &mut engine)?;
     Ok(report(datadir, engine.tip(), height_start, engine.pipeline.stats().snapshot(), stopped))
@@ -111,6 +115,8 @@ struct Import<'d, 'e> {
     engine: Engine<'d>,
     network: Network,
     now: i64,
+    /// Number of blocks that were found.
+    found: usize,
     /// Number of blocks that were stored.
     taken: u64,
     /// Bytes that were stored since the chain was last connected.
@@ -132,6 +138,7 @@ impl Import<'_, '_> {
             }
             blocks.extend(scan.blocks);
         }
+        self.found += blocks.len();
         let place = |at: &BlockAt| format!("{} byte {}", foreign.path(at.file).display(), at.offset);
         let Ordered { order, orphans } = datadir.order(blocks, self.now, &place);
         say_left(datadir, &orphans, &place);
@@ -157,6 +164,7 @@ impl Import<'_, '_> {
             let mut scan = foreign.scan(0)?;
             let cut_from = if filled == Filled::More { split_off_cut(&mut scan, foreign.file_bytes(0)?) } else { None };
             found_any |= !scan.blocks.is_empty();
+            self.found += scan.blocks.len();
             let place = |at: &BlockAt| {
                 let offset = (base + at.offset).saturating_sub(orphan_bytes as u64);
                 format!("{} byte {offset}", stream.path().display())

@@ -33,7 +33,7 @@ impl Engine<'_> {
                 BadBody::Refused(error) | BadBody::Mutated(error) => error.to_string(),
                 BadBody::Damaged(why) => why,
             };
-            let advice = "Look at the disk, then run ffwd reindex, and ffwd sync, which fetches the block again";
+            let advice = "Look at the disk, then run ffwd repair, which fetches only damaged blocks";
             Fault::refused(format!("block {hash} at height {height} is damaged: {why}"), advice)
         })
     }

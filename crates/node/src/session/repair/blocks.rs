@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex};
 use store::blockfiles::BlockAt;
 use store::index::{BlockTreeDb, LoadedIndex};
 use store::restore::Restorer;
-use store::{FileInfos, FilePos};
+use store::{FaultKind, FileInfos, FilePos};
 
 /// Maximum serialized size of a block, in bytes.
 const BLOCK_BYTES_MAX: u64 = 4_000_000;
@@ -69,6 +69,20 @@ impl<'o> Opened<'o> {
         let writer = Writer::new(setup, db, index.clone(), FileInfos::new(loaded.files.clone()))?;
         writer.set_pruned(loaded.is_pruned);
         Ok(Opened { options, reporter, index, loaded, locked, writer: Arc::new(writer) })
+    }
+
+    /// Fails if the index names several block files, and none is there: more likely these are in another place than lost.
+    fn has_some_of_its_files(&self) -> Result<(), Fault> {
+        let named: HashSet<u32> = self.loaded.entries.iter().filter_map(|entry| Some(entry.data()?.file)).collect();
+        let there = self.locked.files.numbers()?.there;
+        if named.len() < 2 || there.iter().any(|file| named.contains(file)) {
+            return Ok(());
+        }
+        let wanted = format!("{} block files, which the block index names", named.len());
+        let advice = "Name their directory with --blocksdir, or mount their drive. If they are lost, remove the directories \
+                      chainstate and blocks/index, and run ffwd sync";
+        let dir = self.locked.layout.blocks_dir();
+        Err(store::Fault::new(FaultKind::Missing, dir, wanted, "none of them", advice).into())
     }
 
     pub(super) fn restorer(&self) -> Restorer {
@@ -228,6 +242,7 @@ impl Repair<'_> {
     /// Rewrites these blocks.
     pub(super) fn blocks(&mut self, hashes: &[BlockHash]) -> Result<(), Fault> {
         let opened = Opened::new(self.options, self.events)?;
+        opened.has_some_of_its_files()?;
         let mut nodes: Vec<NodeId> = hashes.iter().filter_map(|hash| opened.index.headers().find(hash)).collect();
         if nodes.is_empty() {
             drop(opened);

@@ -25,7 +25,7 @@ use crate::offline;
 use crate::offline::common::engine;
 use crate::offline::doctor::{Depth, Examination, Finding, Kind, Swapped, doctor, rebuild_dir};
 use crate::offline::open::{Purpose, Which, open_existing};
-use crate::options::Options;
+use crate::options::{Options, Prune};
 use crate::reporting::{Event, Events};
 use p2p::addresses::peers_file::PEERS;
 use primitives::BlockHash;
@@ -56,6 +56,7 @@ pub struct RepairReport {
 /// error.
 pub fn repair(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result<RepairReport, Fault> {
     lock::clock(options)?;
+    let options = &kept_pruned(options);
     let mut repair = Repair {
         options,
         sync,
@@ -70,6 +71,19 @@ pub fn repair(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Resu
     };
     repair.run()?;
     Ok(repair.report)
+}
+
+/// A pruned directory stays one, also where the options do not say so: a repair fetches no pruned blocks.
+fn kept_pruned(options: &Options) -> Options {
+    let is_pruned = known_index(options).is_some_and(|loaded| loaded.is_pruned);
+    let prune = if is_pruned && options.prune == Prune::Off { Prune::Manual } else { options.prune };
+    Options { prune, ..options.clone() }
+}
+
+/// The block index, if it can be read.
+fn known_index(options: &Options) -> Option<LoadedIndex> {
+    let db = BlockTreeDb::open_read_only(options.host(), &lock::layout(options));
+    db.and_then(|db| db.load(&lock::network(&options.params))).ok()
 }
 
 struct Repair<'r> {
@@ -360,7 +374,7 @@ impl Repair<'_> {
 
     /// These options, without those that only a sync supports.
     fn plain_options(&self) -> Options {
-        Options { prune: crate::options::Prune::Off, indexes: Vec::new(), stop_at_height: None, ..self.options.clone() }
+        Options { prune: Prune::Off, indexes: Vec::new(), stop_at_height: None, ..self.options.clone() }
     }
 
     /// Fails if blocks are pruned that a rebuild needs.
@@ -369,14 +383,14 @@ impl Repair<'_> {
             return Ok(());
         }
         let why = format!("{what} cannot be made again: the blocks that it takes were pruned. Nothing was changed");
-        let advice = "Put it back from a copy; or start again in an empty data directory, with ffwd sync --prune";
+        let advice = "Put it back from a copy; or have the chain connected again, with ffwd sync --prune, where the index is there; \
+                      or start again in an empty data directory";
         Err(Fault::refused(why, advice))
     }
 
     /// The block index, if it can be read.
     fn known_index(&self) -> Option<LoadedIndex> {
-        let db = BlockTreeDb::open_read_only(self.options.host(), &lock::layout(self.options));
-        db.and_then(|db| db.load(&lock::network(&self.options.params))).ok()
+        known_index(self.options)
     }
 
     /// Opens the directory for work, which finishes interrupted work and lists records missing from the index.

@@ -232,7 +232,7 @@ fn heading(section: Section) -> (&'static str, &'static str) {
     match section {
         Section::File => (
             "Files and directories",
-            "Exit code 1. Where a reindex helps too, the message ends with \"If that is impossible, run ffwd reindex\".",
+            "Exit code 1. Where a repair helps too, the message ends with \"If that is impossible, run ffwd repair\".",
         ),
         Section::Command => ("Commands that fail", "Exit code 1; of `coins diff` 2."),
         Section::Warning => ("Warnings", "The program continues."),
