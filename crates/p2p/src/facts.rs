@@ -96,6 +96,6 @@ pub struct BlockWait {
     pub want: Want,
     /// The peer that it was first requested from, and its address; `None`: no connected peer can serve it.
     pub peer: Option<(PeerId, String)>,
-    /// Time since it was first requested; if no peer has it, time since it is the lowest.
+    /// How long it has been requested and the lowest; if no peer has it, how long it has been the lowest.
     pub time: Duration,
 }

@@ -35,17 +35,18 @@ impl Download {
         self.requests.get(&self.lists.get(list)?.head()?.hash)
     }
 
-    /// The lowest missing block of the preferred list, the peer that it was first requested from, and the time since
-    /// then. If no peer can serve it: no peer, and the time since when it is the lowest. `None` if it is requested
-    /// once there is space for it.
+    /// The lowest missing block of the preferred list, the peer that it was first requested from, and for how long it
+    /// has been both requested and the lowest. If no peer can serve it: no peer, and for how long it has been the
+    /// lowest. `None` if it is requested once there is space for it.
     pub fn waits_for(&self, now: Duration) -> Option<(Want, Option<PeerId>, Duration)> {
         let list = self.lists.first()?;
         let want = list.head()?;
+        let since = self.head.filter(|(hash, _)| *hash == want.hash).map_or(now, |(_, since)| since);
         if let Some(request) = self.requests.get(&want.hash) {
-            return Some((want, request.owners.first().copied(), now.saturating_sub(request.asked_at)));
+            // A block in a peer's queue waits only for those before it.
+            return Some((want, request.owners.first().copied(), now.saturating_sub(since.max(request.asked_at))));
         }
         let has = |link: &Link| !link.is_reach_known || link.has(0, list.first_open(), want.height);
-        let since = self.head.filter(|(hash, _)| *hash == want.hash).map_or(now, |(_, since)| since);
         (!self.links.values().any(has)).then(|| (want, None, now.saturating_sub(since)))
     }
 

@@ -58,6 +58,30 @@ fn lowest_blocks_are_asked_first_and_once() {
     assert_eq!(all(&download.assign(0, LIMITS, at(2))), [8, 9], "one more for each that came");
 }
 
+/// One peer, which sends a block in six seconds: nothing waits although the requests are older.
+#[test]
+fn wait_begins_when_a_requested_block_is_the_lowest() {
+    let mut download = download(4, &[A]);
+    let waits = |of: &Download, ms| of.waits_for(at(ms)).map(|(want, peer, time)| (want.hash, peer, time));
+    assert_eq!(all(&download.assign(0, LIMITS, at(1000))), [0, 1, 2, 3]);
+    for i in 0..4u64 {
+        let begin = 1000 + i * 6000;
+        assert_eq!(waits(&download, begin + 5999), Some((hash(i as usize), Some(A), at(5999))), "{i}");
+        download.arrived(A, &hash(i as usize), 1000, at(begin + 6000));
+        download.assign(0, LIMITS, at(begin + 6000));
+    }
+    assert_eq!(waits(&download, 30_000), None);
+    // The lowest one is requested later than it is the lowest.
+    download.remove_peer(A);
+    download.want(vec![list(9..10)]);
+    download.assign(0, LIMITS, at(30_000));
+    assert_eq!(waits(&download, 31_000), Some((hash(9), None, at(1000))), "nobody has it");
+    download.add_peer(B, Source::Sought, 0, at(32_000));
+    download.set_reach(B, 0, Reach { count: 1, height_min: Height::GENESIS });
+    download.assign(0, LIMITS, at(32_000));
+    assert_eq!(waits(&download, 33_000), Some((hash(9), Some(B), at(1000))));
+}
+
 #[test]
 fn window_bounds_requests_but_never_the_lowest_block() {
     let mut by_count = download(100, &[A]);
