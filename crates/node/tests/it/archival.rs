@@ -3,7 +3,7 @@
 
 use crate::chain::{chain, hash_of};
 use crate::data_directory::DATADIR;
-use crate::peers::{Bend, Far, Until, open, sync_options};
+use crate::peers::{Bend, Far, MINUTE, Until, open, sync_options};
 use crate::prune::{BLOCKS, TARGET_BYTES, options, write_files};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::datadir::lock;
@@ -13,7 +13,9 @@ use node::utxo_stats::SetHash;
 use primitives::{BlockHash, Height};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 use store::index::LoadedIndex;
 use store::indexes::IndexDb;
 use store::{BlockTreeDb, Layout};
@@ -101,6 +103,32 @@ fn a_pruned_directory_becomes_archival_and_only_pruned_blocks_are_fetched() {
     check_archival(&disk, &set_of(&whole), "synced");
     let txs = IndexDb::open_read_only(disk.shared(), &layout(), IndexKind::Tx).unwrap().unwrap();
     assert_eq!(txs.best_block().unwrap(), Some(hash_of(&blocks[BLOCKS as usize + 3])), "an index is built at the end");
+}
+
+/// The only peer lacks our last blocks, and its tip is in our locator: it has all that were pruned.
+#[test]
+fn pruned_blocks_come_from_a_peer_behind_the_tip() {
+    let blocks = chain(BLOCKS);
+    let disk = pruned(&blocks);
+    let set = set_of(&disk);
+    let mut gone = missing(&disk);
+    gone.remove(&hash_of(&blocks[0]));
+    for behind in [1, 5, 40] {
+        let row = format!("{behind} behind");
+        let disk = disk.reopen(Loss::Nothing);
+        let (sync, asked) = peer(&blocks[..=(BLOCKS - behind) as usize]);
+        let options = unpruned(&disk);
+        let start = Instant::now();
+        let report = jobs::sync(&options, &sync, &|_| {
+            if start.elapsed() > MINUTE {
+                options.stop.store(true, Ordering::Relaxed);
+            }
+        });
+        assert!(start.elapsed() < MINUTE, "{row}: it never ends");
+        assert_eq!(report.unwrap().height, Height::new(BLOCKS), "{row}");
+        assert_eq!(*asked.lock().unwrap(), gone, "{row}");
+        check_archival(&disk, &set, &row);
+    }
 }
 
 #[test]

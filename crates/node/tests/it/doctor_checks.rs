@@ -5,7 +5,7 @@ use crate::chain::{file, hash_of, put};
 use crate::data_directory::{self, DATADIR};
 use crate::doctor::{Known, PER_FILE, TIP, block_file, check_whole, flip, kept, net, options, peer, read, replace};
 use crate::indexes::branch;
-use crate::peers::{Far, Until, open, sync_options};
+use crate::peers::{Far, MINUTE, Until, open, sync_options};
 use disk::{Disk, Loss, SimDisk};
 use indexes::heights;
 use node::jobs::{self, Depth, Finding, Kind, SyncOptions};
@@ -14,12 +14,29 @@ use primitives::{BlockHash, Header, Height};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 use store::index::IndexChanges;
 use store::indexes::IndexDb;
 use store::{BlockTreeDb, FileInfo, IndexEntry, Layout, Status};
 
 fn findings(options: &Options, depth: Depth) -> Vec<Finding> {
     jobs::doctor(options, depth, &|_| ()).unwrap().findings
+}
+
+/// The only peer lacks our last blocks, and its tip is in our locator: it has those of a lost file.
+#[test]
+fn a_repair_takes_blocks_from_a_peer_behind_the_tip() {
+    let known = Known::new();
+    for behind in [1, 3, 5, 40] {
+        let disk = known.whole();
+        disk.remove_file(&block_file(1, "blk")).unwrap();
+        let address = Far::new(&known.blocks[..=TIP - behind].to_vec()).listen_at("127.0.0.1:0");
+        let start = Instant::now();
+        let report = jobs::repair(&options(&disk), &sync_options(&[address], Until::Tip), &|_| ());
+        report.unwrap_or_else(|why| panic!("{behind} behind: {why}"));
+        assert!(start.elapsed() < MINUTE, "{behind} behind");
+        check_whole(&disk, &known, &format!("{behind} behind"));
+    }
 }
 
 /// No program starts beside a damaged peers.dat, a repair that needs peers included.

@@ -146,6 +146,25 @@ fn sync_from_a_snapshot_goes_to_the_tip_and_validates_the_past() {
     }
 }
 
+/// The tip came from one peer, and the past has to come from another, which lacks the last blocks.
+#[test]
+fn the_past_comes_from_a_peer_behind_the_tip() {
+    let world = World::new();
+    let withholds = Far::new(&world.blocks).without(hash_of(&world.blocks[50])).listen_at("127.0.0.1:0");
+    for behind in [1, 5, BLOCKS - BASE] {
+        let disk = world.fresh(&world.snapshot);
+        let is_past = |line: &str| line.contains("Validating the past");
+        let (_, said) = sync(&disk, &withholds, Some(world.hash), options(&disk, false), is_past);
+        place(&said, "Validating the past");
+        assert!(entries(&disk).iter().any(|entry| entry.height == Height::new(BLOCKS) && entry.data().is_some()));
+        let peer = Far::new(&world.blocks[..=(BLOCKS - behind) as usize].to_vec()).listen_at("127.0.0.1:0");
+        let (report, said) = sync(&disk, &peer, Some(world.hash), options(&disk, false), |_| false);
+        assert_eq!(report.unwrap().height, Height::new(BLOCKS), "{behind} behind: {said:#?}");
+        place(&said, "fully validated");
+        world.is_whole(&disk, &format!("{behind} behind"));
+    }
+}
+
 /// Blocks of the tip and of the past lie in files of their own, as Core has them.
 #[test]
 fn blocks_above_the_base_lie_apart() {

@@ -3,6 +3,9 @@
 //! Source: Bitcoin Core b88bffe, `FindNextBlocksToDownload`: a peer is asked for the blocks of its own best chain, if
 //! that has at least our tip's work and minimum work. So a chain whose bodies are withheld or invalid never blocks
 //! another.
+//!
+//! The reach of a peer needs only minimum work: a peer behind our tip has the blocks below a snapshot, those that were
+//! pruned, and those that a repair misses. Source: Core's `TryDownloadingHistoricalBlocks`.
 
 use super::super::context::Context;
 use super::super::header_sync::HeaderSync;
@@ -64,7 +67,7 @@ impl BlockDownload {
         if self.download.list_count() == 0 {
             return;
         }
-        let least = least_work(cx);
+        let least = cx.chain.minimum_work();
         let version = self.download.version();
         for id in cx.peer_ids() {
             let peer = &cx.peers[&id];

@@ -14,11 +14,13 @@
 //! - Header sync is done when every outbound peer has sent its chain, or its time is over. Headers of inbound peers
 //!   are processed, but not waited for.
 //! - Headers with a time too far in the future are kept and submitted to the tree again when their time has come.
+//! - A peer behind us answers with no headers: [`behind`] asks once more, for those that it has.
 //!
 //! Source: Bitcoin Core b88bffe, net_processing.cpp, `ProcessHeadersMessage` and the functions that it calls.
 //!
 //! Absent on purpose: blocks. Other parts read here which peer has which blocks (`HeaderSync::best_known`).
 
+mod behind;
 mod future;
 mod lagging;
 mod patience;
@@ -222,10 +224,7 @@ impl HeaderSync {
         let chain = cx.chain.clone();
         self.of(id).is_heard = true;
         if headers.is_empty() {
-            let state = self.of(id);
-            state.low_work = None;
-            state.asked_at = None;
-            state.at_end = true;
+            self.on_no_headers(cx, id, now);
             return Ok(());
         }
         let hashes = hash_all(cx.config.kernels, headers);

@@ -41,6 +41,8 @@ pub(super) struct PeerHeaders {
     pub(super) unknown: Option<BlockHash>,
     /// Whether it answered with a headers message, even an empty one.
     pub(super) is_heard: bool,
+    /// Whether it was asked once for headers that we have, because it is behind.
+    pub(super) is_asked_below: bool,
     /// Height and work of the end of its chain, if that has too little work to be stored.
     pub(super) short: Option<(Height, Work)>,
     /// Whether its chain, as last sent, ends with headers too far ahead of the clock.

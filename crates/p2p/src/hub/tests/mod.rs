@@ -1,6 +1,7 @@
 //! Peers of every kind against the hub, without sockets and under a simulated clock.
 
 mod bad;
+mod behind;
 mod by_themselves;
 mod facts;
 mod filters;

@@ -2,7 +2,7 @@
 //! links with latency and rate, under a simulated clock.
 
 use crate::Reservation;
-use crate::api::{BlockVerdict, Config, Event, Outbound, PeerId};
+use crate::api::{BlockVerdict, Config, Event, Outbound, PeerId, Want};
 use crate::budget::InFlightBudget;
 use crate::chain::ChainView;
 use crate::hub::serving::{memory, room};
@@ -80,6 +80,8 @@ pub(super) struct World {
     /// Reasons for which connections ended, by address.
     pub(super) gone: Vec<(String, Reason)>,
     pub(super) notes: Vec<String>,
+    /// Blocks of our own chain that the node misses: while there are any, it wants only these.
+    pub(super) past: Vec<Want>,
     /// The chains that the hub wants to download.
     pub(super) targets: Vec<BlockHash>,
     pub(super) done_count: usize,
@@ -130,6 +132,7 @@ impl World {
             dialing_max: 0,
             gone: Vec::new(),
             notes: Vec::new(),
+            past: Vec::new(),
             targets: Vec::new(),
             done_count: 0,
             blocks_count: 0,
@@ -341,6 +344,7 @@ impl World {
         match event {
             Event::Block { hash, bytes, .. } => {
                 self.blocks_count += 1;
+                self.past.retain(|want| want.hash != hash);
                 let verdict = self.chain.store(&bytes);
                 let (_, _, held) = bytes.into_parts();
                 self.kept.push_back((self.time + self.keep, held));
@@ -377,7 +381,10 @@ impl World {
 
     /// The node says what it wants.
     pub(super) fn want(&mut self) {
-        let lists = self.targets.iter().map(|target| self.chain.wanted_up_to(target, 2000)).collect();
+        let lists = match &self.past[..] {
+            [] => self.targets.iter().map(|target| self.chain.wanted_up_to(target, 2000)).collect(),
+            past => vec![past.to_vec()],
+        };
         self.hub.from_node(NodeMessage::Want(lists), self.now());
     }
 }
