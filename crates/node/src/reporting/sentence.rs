@@ -2,7 +2,7 @@
 //!
 //! Only a current tip is called final ("following"). Numbers in a sentence may change from one call to the next.
 
-use super::state::{BlockWait, Loading, Pause, SessionState, ShutOut};
+use super::state::{BlockWait, Loading, Past, Pause, SessionState, ShutOut};
 use crate::fault::Message;
 use primitives::{Height, human};
 
@@ -69,7 +69,7 @@ impl SessionState {
             SessionState::CpuBound => "cpu_bound",
             SessionState::DiskBound => "disk_bound",
             SessionState::LoadingSnapshot(_) => "loading_snapshot",
-            SessionState::ValidatingPast { .. } => "validating_past",
+            SessionState::ValidatingPast(_) => "validating_past",
             SessionState::Following { .. } => "following",
             SessionState::WaitingForNewerBlocks { .. } => "waiting_for_newer_blocks",
         }
@@ -135,9 +135,7 @@ impl SessionState {
             SessionState::CpuBound => "Connecting blocks, CPU-bound".to_owned(),
             SessionState::DiskBound => "Connecting blocks, disk-bound".to_owned(),
             SessionState::LoadingSnapshot(loading) => loading.sentence(),
-            SessionState::ValidatingPast { height, end } => {
-                format!("Validating the blocks below the snapshot: height {} of {}", count(height), count(end))
-            }
+            SessionState::ValidatingPast(past) => past.sentence(),
             SessionState::Following { height } => format!("Following the chain at height {}", count(height)),
             SessionState::WaitingForNewerBlocks { height, age_s } => format!(
                 "Waiting for newer blocks: the last one, at height {}, is {} old",
@@ -176,7 +174,7 @@ impl SessionState {
             | SessionState::CpuBound
             | SessionState::DiskBound
             | SessionState::LoadingSnapshot(_)
-            | SessionState::ValidatingPast { .. }
+            | SessionState::ValidatingPast(_)
             | SessionState::Following { .. }
             | SessionState::WaitingForNewerBlocks { .. } => false,
         }
@@ -192,8 +190,19 @@ impl SessionState {
                 | SessionState::CpuBound
                 | SessionState::DiskBound
                 | SessionState::LoadingSnapshot(_)
-                | SessionState::ValidatingPast { .. }
+                | SessionState::ValidatingPast(_)
         )
+    }
+}
+
+impl Past {
+    fn sentence(self) -> String {
+        let Past { height, end, were_pruned } = self;
+        let [height, end] = [height, end].map(|height| human::count(height.to_u32().into()));
+        match were_pruned {
+            true => format!("Downloading and validating the pruned blocks: height {height} of {end}"),
+            false => format!("Validating the blocks below the snapshot: height {height} of {end}"),
+        }
     }
 }
 

@@ -114,13 +114,8 @@ pub enum SessionState {
     DiskBound,
     /// The coins of a snapshot are written into tables.
     LoadingSnapshot(Loading),
-    /// The tip is reached, and the blocks below a snapshot are validated.
-    ValidatingPast {
-        /// Height of the last validated block.
-        height: Height,
-        /// Height of the snapshot's block.
-        end: Height,
-    },
+    /// The tip is reached, and the blocks below a snapshot, or those that were pruned, are validated.
+    ValidatingPast(Past),
     /// The tip is current by Core's rule.
     Following {
         /// Its height.
@@ -174,6 +169,17 @@ pub struct ShutOut {
     pub blocks: u32,
 }
 
+/// Progress of the blocks below the tip that are validated later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Past {
+    /// Height of the last validated block.
+    pub height: Height,
+    /// Height of the last block to validate.
+    pub end: Height,
+    /// Whether they were pruned, and the data directory becomes archival; otherwise they are below a snapshot.
+    pub were_pruned: bool,
+}
+
 /// A requested block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockWait {
@@ -181,7 +187,7 @@ pub struct BlockWait {
     pub height: Height,
     /// The peer of the last request; `None` if no connected peer delivers it.
     pub peer: Option<String>,
-    /// Waiting time so far.
+    /// How long it has been requested and the lowest missing block.
     pub seconds: u64,
 }
 
@@ -252,8 +258,8 @@ pub struct SessionFacts {
     pub block_wait: Option<BlockWait>,
     /// Progress of loading a snapshot, while that continues.
     pub loading: Option<Loading>,
-    /// Height of the validated blocks below a snapshot, and of the snapshot, while that continues.
-    pub past: Option<(Height, Height)>,
+    /// Progress of the blocks below a snapshot, or of pruned blocks, while they are validated.
+    pub past: Option<Past>,
     /// Facts about the network; `None` for a job without one.
     pub network: Option<NetworkFacts>,
 }
@@ -377,7 +383,8 @@ fn of_network(facts: &SessionFacts, network: &NetworkFacts) -> Option<SessionSta
         return Some(SessionState::PeersPruned { lowest, needed: facts.height + 1 });
     }
     let known = facts.headers.max(facts.height);
-    let is_behind = |best: &Height| *best < known && *best <= facts.height && !facts.is_current;
+    // Older blocks come from peers that are behind as well.
+    let is_behind = |best: &Height| *best < known && *best <= facts.height && !facts.is_current && facts.past.is_none();
     network.best_height.filter(is_behind).map(|best| SessionState::PeersBehind { best, known })
 }
 
@@ -418,8 +425,8 @@ fn of_work(facts: &SessionFacts) -> SessionState {
     if let Some(reached) = facts.network.as_ref().and_then(|network| network.presync) {
         return SessionState::Headers { height: reached };
     }
-    if let Some((height, end)) = facts.past {
-        return SessionState::ValidatingPast { height, end };
+    if let Some(past) = facts.past {
+        return SessionState::ValidatingPast(past);
     }
     match &facts.network {
         None => SessionState::Blocks,
@@ -599,9 +606,18 @@ mod tests {
         Loading { bytes: 3_200_000_000, bytes_end: Some(9_100_000_000), seconds_left: Some(240) }
     }
 
+    fn past(were_pruned: bool) -> Past {
+        Past { height: height(10), end: height(1_150), were_pruned }
+    }
+
+    /// At a tip that is old, with one peer, which lacks its last blocks.
+    fn behind_an_old_tip() -> SessionFacts {
+        network(changed(following(), |f| f.is_current = false), |n| n.best_height = Some(height(150)))
+    }
+
     fn rows_of_work() -> Vec<Row> {
         let limited = |limit| SessionFacts { limit: Some(limit), ..downloading() };
-        let past = |f: &mut SessionFacts| f.past = Some((height(10), height(150)));
+        let past = |f: &mut SessionFacts| f.past = Some(past(false));
         let job = || SessionFacts { network: None, ..downloading() };
         let loading = |f: &mut SessionFacts| f.loading = Some(loading());
         vec![
@@ -616,6 +632,7 @@ mod tests {
             ("disk", limited(Limit::Disk), "disk_bound"),
             ("the tip comes before the past", changed(downloading(), past), "blocks"),
             ("the past", changed(following(), past), "validating_past"),
+            ("the past, of a peer behind an old tip", changed(behind_an_old_tip(), past), "validating_past"),
             ("presync", network(following(), |n| n.presync = Some(height(9))), "headers"),
             (
                 "headers are not done",
@@ -697,6 +714,16 @@ mod tests {
                 "a snapshot from a pipe",
                 SessionState::LoadingSnapshot(Loading { bytes_end: None, seconds_left: None, ..loading() }).sentence(),
                 "Loading the snapshot: 3.20 GB",
+            ),
+            (
+                "the past of a snapshot",
+                SessionState::ValidatingPast(past(false)).sentence(),
+                "Validating the blocks below the snapshot: height 10 of 1,150",
+            ),
+            (
+                "the past of a pruned directory",
+                SessionState::ValidatingPast(past(true)).sentence(),
+                "Downloading and validating the pruned blocks: height 10 of 1,150",
             ),
             (
                 "stop",

@@ -6,10 +6,10 @@ use super::driver::Doing;
 use super::facts::{FactsSeen, assumed_elsewhere};
 use super::link::Session;
 use crate::chain::tree::NodeId;
-use crate::datadir::DataDir;
+use crate::datadir::{Assumed, DataDir, Origin};
 use crate::options::RUN_BLOCKS_MAX;
 use crate::pipeline::stats::Snapshot;
-use crate::reporting::state::{SessionFacts, Stage};
+use crate::reporting::state::{Past, SessionFacts, Stage};
 use crate::threads::locks::lock;
 use primitives::Height;
 
@@ -33,8 +33,9 @@ pub(super) fn facts(session: &Session<'_, '_>, seen: &mut FactsSeen) -> SessionF
     let is_past_first = matches!(doing, Doing::ValidatingPast | Doing::AtTip);
     let past = session.past.filter(|_| is_past_first).and_then(|past| {
         let tree = session.datadir.headers();
-        let base = past.assumed?.base;
-        Some((tree.height(past.past_tip.get()), tree.height(base)))
+        let Assumed { base, origin, .. } = past.assumed?;
+        let height = tree.height(past.past_tip.get());
+        Some(Past { height, end: tree.height(base), were_pruned: origin == Origin::Pruned })
     });
     let network = Some(network).filter(|_| !session.is_alone);
     let assumed_elsewhere = assumed_elsewhere(session.datadir, &progress);
