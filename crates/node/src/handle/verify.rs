@@ -16,6 +16,7 @@ use kernels::Kernels;
 use primitives::coin::{code, is_unspendable, put_coin};
 use primitives::{Block, Height, OutPoint, Tables};
 use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
 use store::chainstate::CoinsView;
 use sys::spill::SpillFiles;
 
@@ -52,6 +53,8 @@ pub enum Verified {
     MissingBlocks(Height),
     /// The checks that were made passed, but memory did not suffice for the coins of all blocks.
     MissingCoins,
+    /// The program is to end: the other checks were not made.
+    Interrupted,
     /// A check failed: the reason.
     Wrong(String),
 }
@@ -81,6 +84,9 @@ impl Live {
         let mut taken_off = Vec::new();
         let mut verified = Verified::Whole;
         for &id in chain.iter().rev() {
+            if self.options.stop.load(Relaxed) {
+                return Ok(Verified::Interrupted);
+            }
             // Pruned blocks are not checked, as in Core.
             let Some(bytes) = self.block(id)? else {
                 if verified == Verified::Whole {
@@ -117,7 +123,7 @@ impl Live {
             4 if verified != Verified::MissingCoins => self.put_on(&mut coins, tip, taken_off)?,
             _ => None,
         };
-        Ok(wrong.map_or(verified, Verified::Wrong))
+        Ok(wrong.unwrap_or(verified))
     }
 
     fn put_on(
@@ -125,11 +131,14 @@ impl Live {
         coins: &mut Overlay,
         tip: NodeId,
         taken_off: Vec<(NodeId, Vec<u8>)>,
-    ) -> Result<Option<String>, Fault> {
+    ) -> Result<Option<Verified>, Fault> {
         let assume =
             AssumeValid { hash: self.options.assumevalid, minimum_chain_work: self.options.minimum_chain_work };
         let times = headers::median_times(&self.index.headers(), tip);
         for (id, bytes) in taken_off.into_iter().rev() {
+            if self.options.stop.load(Relaxed) {
+                return Ok(Some(Verified::Interrupted));
+            }
             let context = ChainContext::new(&self.index.headers(), self.params(), &assume, tip).block(id);
             let spill = SpillFiles::default();
             let question = Question {
@@ -143,7 +152,10 @@ impl Live {
             };
             match recheck::judge(&question, |outpoint| coins.get(outpoint))? {
                 Answer::Good => {}
-                wrong => return Ok(Some(format!("found unconnectable block {}: {wrong:?}", context.hash))),
+                wrong => {
+                    let why = format!("found unconnectable block {}: {wrong:?}", context.hash);
+                    return Ok(Some(Verified::Wrong(why)));
+                }
             }
             let mut tables = Tables::with(self.options.kernels);
             let Ok(block) = tables.parse_block(&bytes) else { continue };

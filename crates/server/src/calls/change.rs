@@ -220,7 +220,7 @@ fn verify_chain(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     let (view, tip) = context.ask(|quiet| Ok((quiet.coins()?, quiet.tip().0)))?;
     let verified = live.verify(view, tip, level.clamp(0, 4), depth, live.options.dbcache_bytes)?;
     let line = match &verified {
-        Verified::Whole => None,
+        Verified::Whole | Verified::Interrupted => None,
         Verified::MissingBlocks(height) => Some(format!("Block verification stopping at height {height} (no data).")),
         Verified::MissingCoins => Some(
             "Skipped verification of level >=3 (insufficient database cache size). Consider increasing -dbcache."

@@ -164,3 +164,14 @@ fn verifychain_says_whether_all_was_checked() {
     let log = std::fs::read_to_string(site.log_path()).unwrap();
     assert!(log.contains(&format!("Block verification stopping at height {last} (no data).")), "{log}");
 }
+
+/// Core's `VerifyDBResult::INTERRUPTED`: who stops the program does not wait for the checks.
+#[test]
+fn verifychain_ends_with_the_program() {
+    let site = Site::still();
+    assert!(site.call("generatetodescriptor", "[3, \"raw(51)\"]").is_ok());
+    let (view, tip) = site.handle.ask(|quiet| Ok((quiet.coins()?, quiet.tip().0))).unwrap();
+    let live = site.handle.live().unwrap();
+    live.options.stop.store(true, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(live.verify(view, tip, 4, 0, 1 << 20).unwrap(), Verified::Interrupted);
+}
