@@ -37,6 +37,8 @@ pub(super) const CALLS: &[Call] = &[Call {
 const SIGOPS_COST_MAX: u32 = 80_000;
 const BLOCK_BYTES_MAX: u32 = 4_000_000;
 const WEIGHT_MAX: u32 = 4_000_000;
+/// Weight that Core reserves for header and coinbase. Source: Core's `DEFAULT_BLOCK_RESERVED_WEIGHT`.
+pub(super) const RESERVED_WEIGHT: u64 = 8000;
 /// Weight units of a byte without witness.
 const WITNESS_SCALE: u32 = 4;
 
@@ -75,7 +77,12 @@ fn get_block_template(context: &Context, args: &Args<'_>) -> Result<Wait, RpcErr
         until: Box::new(move |context| {
             let live = context.live()?;
             let is_new = known.is_none_or(|known| tip(&live) != known);
-            is_new.then(|| template(&live, &rules)).transpose()
+            let made = is_new.then(|| template(&live, &rules)).transpose()?;
+            if made.is_some() {
+                // It has no transactions besides its coinbase.
+                context.handle.set_last_made(RESERVED_WEIGHT, 0);
+            }
+            Ok(made)
         }),
         deadline: None,
         otherwise: Box::new(|_| Err(RpcError::new(Code::NotConnected, "Shutting down"))),

@@ -5,7 +5,7 @@
 //! and nonce differ.
 //! Source: Bitcoin Core b88bffe, rpc/mining.cpp; node/miner.cpp, `CreateNewBlock`.
 
-use super::block_template::next_version;
+use super::block_template::{RESERVED_WEIGHT, next_version};
 use super::mining::{BLOCK_MIN_FEE, bits_at, least_time};
 use super::witness_commitment::{commitment, commitment_script};
 use crate::args::{Args, int, text};
@@ -30,8 +30,6 @@ use std::sync::Arc;
 
 /// Default number of nonces to try. Source: Core's `DEFAULT_MAX_TRIES`.
 const TRIES_MAX: u64 = 1_000_000;
-/// Weight that Core reserves for header and coinbase. Source: `DEFAULT_BLOCK_RESERVED_WEIGHT`.
-const RESERVED_WEIGHT: u64 = 8000;
 /// Signature operation cost that Core reserves for the coinbase. Source:
 /// `DEFAULT_COINBASE_OUTPUT_MAX_ADDITIONAL_SIGOPS`.
 const COINBASE_SIGOP_COST: u64 = 400;

@@ -175,3 +175,15 @@ fn verifychain_ends_with_the_program() {
     live.options.stop.store(true, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(live.verify(view, tip, 4, 0, 1 << 20).unwrap(), Verified::Interrupted);
 }
+
+/// Core's `BlockAssembler::m_last_block_weight`: a template is an assembled block too.
+#[test]
+fn template_counts_as_an_assembled_block() {
+    let site = Site::still();
+    assert!(!text(site.call("getmininginfo", "[]")).contains("currentblock"));
+    assert!(site.call("getblocktemplate", "[{\"rules\":[]}]").is_err());
+    assert!(!text(site.call("getmininginfo", "[]")).contains("currentblock"), "a refused template is none");
+    assert!(site.call("getblocktemplate", "[{\"rules\":[\"segwit\"]}]").is_ok());
+    let info = text(site.call("getmininginfo", "[]"));
+    assert!(info.starts_with("{\"blocks\":0,\"currentblockweight\":8000,\"currentblocktx\":0,"), "{info}");
+}
