@@ -3,12 +3,14 @@
 //! Limits of long bodies are in `long_bodies`.
 
 use crate::app::App;
+use crate::connections::Seat;
 use crate::plain::{no_store, plain, too_large};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::response::Response;
 use futures_util::StreamExt as _;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
@@ -38,11 +40,13 @@ pub(crate) async fn read_body(app: &App, request: Request) -> Result<Vec<u8>, Re
     }
 }
 
-/// Reads the body of a request that needs no password: a short one.
+/// Reads the body of a request that needs no password: a short one. Meanwhile the connection may be closed for another
+/// one, as an idle one may.
 pub(crate) async fn read_short_body(app: &App, request: Request) -> Result<Vec<u8>, Response> {
     if length(&request).is_some_and(|length| length > BODY_BYTES_SHORT) {
         return Err(too_large());
     }
+    let _receives = request.extensions().get::<Arc<Seat>>().map(|seat| seat.clone().receives());
     let read = read(request.into_body(), BODY_BYTES_SHORT, |_| false);
     match timeout(app.settings.timeout, read).await {
         Ok(body) => body,

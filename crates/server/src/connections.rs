@@ -1,4 +1,8 @@
 //! Open connections: their maximum number, and which one is closed for a new one.
+//!
+//! `-rpcmaxconnections` slots are for connections with a request in progress, and for those that have sent none yet.
+//! An answered client that keeps its connection, and a reader of the page's events, use no slot: neither costs a
+//! thread, and neither keeps others out. All of them together are at most [`CONNECTIONS_MAX`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +11,8 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
-/// Maximum number of connections, whatever `-rpcmaxconnections` is: each takes a file descriptor and some ten KB.
+/// Maximum number of connections, with and without a slot, whatever `-rpcmaxconnections` is: each takes a file
+/// descriptor and some ten KB.
 pub(crate) const CONNECTIONS_MAX: usize = 128;
 /// Minimum idle time before a connection may be closed for a new one: a client that has just connected has this time
 /// to send something, however many others connect.
@@ -37,13 +42,74 @@ struct Table {
 
 #[derive(Debug)]
 struct Open {
-    /// Number of requests in progress.
+    /// Number of requests in progress, except those whose client still sends a body without a password.
     busy: usize,
     /// Since when no request is in progress.
     idle_since: Instant,
     /// Since when the answer to a wrong password is delayed.
     wrong_since: Option<Instant>,
+    /// Whether a request was answered.
+    is_answered: bool,
+    /// Whether it reads the page's events.
+    reads_events: bool,
     task: Option<AbortHandle>,
+}
+
+/// What a new connection needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Room {
+    /// Nothing: there is room.
+    Free,
+    /// This connection has to be closed.
+    Close(u64),
+    /// Time: no connection may be closed yet.
+    After(Duration),
+}
+
+impl Open {
+    fn new() -> Open {
+        let idle_since = Instant::now();
+        Open { busy: 0, idle_since, wrong_since: None, is_answered: false, reads_events: false, task: None }
+    }
+
+    /// Whether it uses one of the slots.
+    fn has_slot(&self) -> bool {
+        !self.reads_events && (self.busy > 0 || !self.is_answered)
+    }
+
+    /// Time until it may be closed for a new one; `None` while it is busy.
+    fn time_left(&self) -> Option<Duration> {
+        match (self.wrong_since, self.busy) {
+            (Some(since), _) => Some(WRONG_GRACE.saturating_sub(since.elapsed())),
+            (None, 0) => Some(GRACE.saturating_sub(self.idle_since.elapsed())),
+            _ => None,
+        }
+    }
+
+    /// Ordered first: closed first. After a wrong password before idle; then the longest time.
+    fn rank(&self) -> (bool, Instant) {
+        (self.wrong_since.is_none(), self.wrong_since.unwrap_or(self.idle_since))
+    }
+}
+
+impl Table {
+    /// Room for one more. If all slots are used, only a connection with a slot makes room: a crowd of new connections
+    /// closes none of an answered client.
+    fn room(&self, count_max: usize) -> Room {
+        let slots = self.open.values().filter(|open| open.has_slot()).count();
+        if slots < count_max && self.open.len() < CONNECTIONS_MAX {
+            return Room::Free;
+        }
+        let needs_slot = slots >= count_max;
+        let candidates = self.open.iter().filter(|(_, open)| !needs_slot || open.has_slot());
+        let candidates = candidates.filter_map(|(id, open)| Some((open.time_left()?, open.rank(), *id)));
+        let candidates: Vec<_> = candidates.collect();
+        let first = candidates.iter().filter(|(left, ..)| left.is_zero()).min_by_key(|(_, rank, id)| (*rank, *id));
+        match first {
+            Some((.., id)) => Room::Close(*id),
+            None => Room::After(candidates.iter().map(|(left, ..)| *left).min().unwrap_or(BUSY_PAUSE)),
+        }
+    }
 }
 
 impl Connections {
@@ -69,34 +135,28 @@ impl Connections {
     }
 
     fn time_to_room(&self) -> Option<Duration> {
-        let table = self.lock();
-        if table.open.len() < self.count_max {
-            return None;
+        match self.lock().room(self.count_max) {
+            Room::Free | Room::Close(_) => None,
+            Room::After(left) => Some(left),
         }
-        let left = table.open.values().filter_map(|open| match (open.wrong_since, open.busy) {
-            (Some(since), _) => Some(WRONG_GRACE.saturating_sub(since.elapsed())),
-            (None, 0) => Some(GRACE.saturating_sub(open.idle_since.elapsed())),
-            _ => None,
-        });
-        let left = left.min().unwrap_or(BUSY_PAUSE);
-        (!left.is_zero()).then_some(left)
     }
 
-    /// Opens a connection, which `spawn` starts. If all slots are used, closes the connection that waits longest
-    /// after a wrong password; otherwise the one that is idle longest; otherwise the new one.
+    /// Opens a connection, which `spawn` starts. Without room, closes the connection that waits longest after a wrong
+    /// password; otherwise the one that is idle longest; otherwise the new one.
     pub(crate) fn open(self: &Arc<Self>, spawn: impl FnOnce(Seat) -> AbortHandle) {
         let mut table = self.lock();
-        if table.open.len() >= self.count_max {
-            let wrong = table.open.iter().filter_map(|(id, open)| Some((open.wrong_since?, *id))).min();
-            let idle = table.open.iter().filter(|(_, open)| open.busy == 0).map(|(id, open)| (open.idle_since, *id));
-            let Some((_, id)) = wrong.or_else(|| idle.min()) else { return };
-            if let Some(task) = table.open.remove(&id).and_then(|open| open.task) {
-                task.abort();
+        match table.room(self.count_max) {
+            Room::Free => {}
+            Room::Close(id) => {
+                if let Some(task) = table.open.remove(&id).and_then(|open| open.task) {
+                    task.abort();
+                }
             }
+            Room::After(_) => return,
         }
         let id = table.next;
         table.next += 1;
-        table.open.insert(id, Open { busy: 0, idle_since: Instant::now(), wrong_since: None, task: None });
+        table.open.insert(id, Open::new());
         drop(table);
         let task = spawn(Seat { connections: self.clone(), id });
         if let Some(open) = self.lock().open.get_mut(&id) {
@@ -117,7 +177,7 @@ impl Connections {
     }
 }
 
-/// The slot of one connection, released on drop.
+/// The entry of one connection, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Seat {
     connections: Arc<Connections>,
@@ -143,6 +203,24 @@ impl Seat {
         self.change(|open| open.busy += 1);
         Busy(self)
     }
+
+    /// Counts the request as none in progress until the result is dropped: its client sends a body without a password,
+    /// and one that stops sending makes room for others, as one does that stops within its headers.
+    pub(crate) fn receives(self: Arc<Seat>) -> Receives {
+        self.change(|open| {
+            open.busy = open.busy.saturating_sub(1);
+            open.idle_since = Instant::now();
+        });
+        self.connections.changed.notify_one();
+        Receives(self)
+    }
+
+    /// Marks the connection as a busy one without a slot until the result is dropped.
+    pub(crate) fn reads_events(self: Arc<Seat>) -> ReadsEvents {
+        self.change(|open| open.reads_events = true);
+        self.connections.changed.notify_one();
+        ReadsEvents { seat: self.clone(), _busy: self.busy() }
+    }
 }
 
 impl Drop for Seat {
@@ -159,10 +237,34 @@ pub(crate) struct Busy(Arc<Seat>);
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.change(|open| {
-            open.busy -= 1;
+            open.busy = open.busy.saturating_sub(1);
+            open.is_answered = true;
             open.idle_since = Instant::now();
         });
         self.0.connections.changed.notify_one();
+    }
+}
+
+/// A body that is received without a password.
+#[derive(Debug)]
+pub(crate) struct Receives(Arc<Seat>);
+
+impl Drop for Receives {
+    fn drop(&mut self) {
+        self.0.change(|open| open.busy += 1);
+    }
+}
+
+/// A reader of the page's events.
+#[derive(Debug)]
+pub(crate) struct ReadsEvents {
+    seat: Arc<Seat>,
+    _busy: Busy,
+}
+
+impl Drop for ReadsEvents {
+    fn drop(&mut self) {
+        self.seat.change(|open| open.reads_events = false);
     }
 }
 
@@ -249,6 +351,64 @@ mod tests {
             open();
             assert_eq!(connections.count(), CONNECTIONS_MAX);
             assert!(!connections.lock().open.contains_key(&0), "then it makes room");
+        });
+    }
+
+    /// Beyond all slots, up to the bound of all connections; then the one that is idle longest goes.
+    #[test]
+    fn answered_clients_and_readers_use_no_slot() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let connections = Arc::new(Connections::new(2));
+            let open = |reads: bool| {
+                connections.open(|seat| {
+                    let seat = Arc::new(seat);
+                    let task = async move {
+                        if reads {
+                            let _reads = seat.reads_events();
+                            sleep(GRACE * 100).await;
+                        } else {
+                            drop(seat.clone().busy());
+                            sleep(GRACE * 100).await;
+                            drop(seat);
+                        }
+                    };
+                    tokio::spawn(task).abort_handle()
+                });
+            };
+            for number in 0..CONNECTIONS_MAX {
+                assert_eq!(connections.lock().room(2), Room::Free, "{number}");
+                open(number == 0);
+                tokio::task::yield_now().await;
+            }
+            assert!(matches!(connections.lock().room(2), Room::After(left) if left <= GRACE));
+            connections.room().await;
+            assert_eq!(connections.lock().room(2), Room::Close(1), "the oldest that is no reader");
+        });
+    }
+
+    /// A request whose body stalls makes room, and is in progress again when the body is complete.
+    #[test]
+    fn body_without_a_password_counts_as_silence() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let connections = Arc::new(Connections::new(1));
+            let mut seats = Vec::new();
+            connections.open(|seat| {
+                seats.push(Arc::new(seat));
+                tokio::spawn(async {}).abort_handle()
+            });
+            let seat = seats.pop().unwrap();
+            let busy = seat.clone().busy();
+            assert_eq!(connections.lock().room(1), Room::After(BUSY_PAUSE), "in progress");
+            let receives = seat.receives();
+            assert!(matches!(connections.lock().room(1), Room::After(left) if left <= GRACE));
+            sleep(GRACE).await;
+            assert_eq!(connections.lock().room(1), Room::Close(0));
+            drop(receives);
+            assert_eq!(connections.lock().room(1), Room::After(BUSY_PAUSE), "in progress");
+            drop(busy);
+            assert_eq!(connections.lock().room(1), Room::Free);
         });
     }
 }

@@ -1,7 +1,7 @@
 //! The server: one thread that polls connections, and a pool for calls that read files or wait for the job.
 //!
-//! The cost of a client is bounded: `-rpcmaxconnections` connections, of which the one that is idle longest is closed
-//! first; 8 KiB of headers; 32 MiB of a body, and few long ones at a time; a timeout for each of them.
+//! The cost of a client is bounded: a number of connections (`connections`), of which the one that is idle longest is
+//! closed first; 8 KiB of headers; 32 MiB of a body, and few long ones at a time; a timeout for each of them.
 //! Source: Bitcoin Core b88bffe, httpserver.cpp.
 //!
 //! Absent on purpose: HTTP itself (`hyper`), paths (`routes`).

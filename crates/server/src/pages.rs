@@ -68,10 +68,10 @@ async fn events(State(app): State<Arc<App>>, request: Request) -> Response {
     let Some(events) = app.publisher.events(move || context.is_stopping()) else {
         return no_store(plain(StatusCode::SERVICE_UNAVAILABLE, "Too many pages are open\n"));
     };
-    // The connection is busy while its reader is connected, and is not closed for another.
-    let busy = request.extensions().get::<Arc<Seat>>().map(|seat| seat.clone().busy());
+    // The connection is not closed for another while its reader is connected, and uses no slot for calls.
+    let reads = request.extensions().get::<Arc<Seat>>().map(|seat| seat.clone().reads_events());
     let events = events.map(move |text| {
-        let _ = &busy;
+        let _ = &reads;
         Ok::<_, Infallible>(Event::default().data(&*text))
     });
     no_store(Sse::new(events).into_response())

@@ -1,5 +1,6 @@
 //! Publisher of the page's events: one thread makes them once a second for all readers, only while there are readers.
 
+use crate::connections::CONNECTIONS_MAX;
 use futures_util::stream::{Stream, unfold};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -9,8 +10,9 @@ use watch::Board;
 
 /// Interval of events.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of readers: each has its own connection.
+/// Maximum number of readers: each has its own connection, and most connections are left for calls.
 pub(crate) const READERS_MAX: usize = 24;
+const _: () = assert!(READERS_MAX < CONNECTIONS_MAX / 4);
 
 /// The events of the page.
 pub(crate) struct Publisher {

@@ -240,7 +240,9 @@ fn idle_uploads_hold_nobody_up() {
         stream
     };
     assert_eq!(answer(upload("/rest/getutxos.bin", "", 20_000_000)).0, 413, "no request of REST is that long");
-    let idle: Vec<TcpStream> = (0..8).map(|_| upload("/rest/getutxos.bin", "", 1_000_000)).collect();
+    // More of them than there are slots; half are short.
+    let idle: Vec<TcpStream> =
+        (0..64).map(|number| upload("/rest/getutxos.bin", "", if number % 2 == 0 { 1_000_000 } else { 100 })).collect();
     let long = format!("{{\"method\":\"submitblock\",\"params\":[\"{}\"],\"id\":1}}", "00".repeat(700_000));
     let begun = Instant::now();
     assert_eq!(site.post(&long).0, 200, "submitblock of zeros");
@@ -349,4 +351,87 @@ fn headers(site: &Site, request: &str) -> String {
         bytes.push(byte[0]);
     }
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The status of the next answer on a connection that stays open, whose body is read.
+fn next_status(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        match std::io::Read::read(stream, &mut byte) {
+            Ok(1) => head.push(byte[0]),
+            _ => return "closed".to_owned(),
+        }
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.and_then(|length| length.parse().ok()).unwrap_or(0)];
+    std::io::Read::read_exact(stream, &mut body).unwrap();
+    head.get(9..12).unwrap_or_default().to_owned()
+}
+
+/// A call on a connection that stays open: the status, or that it was closed.
+fn call_again(stream: &mut TcpStream) -> String {
+    let call =
+        format!("POST / HTTP/1.1\r\nHost: x\r\n{AUTH}Content-Length: 26\r\n\r\n{{\"method\":\"getblockcount\"}}");
+    match stream.write_all(call.as_bytes()) {
+        Ok(()) => next_status(stream),
+        Err(_) => "closed".to_owned(),
+    }
+}
+
+/// More pages than slots: calls are answered, and the page after the last is refused.
+#[test]
+fn open_pages_leave_slots_for_calls() {
+    let site = Site::new(None);
+    let open = || {
+        let mut page = site.connect();
+        page.write_all(format!("GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n{AUTH}\r\n").as_bytes()).unwrap();
+        let status = next_status(&mut page);
+        (page, status)
+    };
+    let mut pages: Vec<_> = (0..24).map(|_| open()).collect();
+    assert!(pages.iter().all(|(_, status)| status == "200"));
+    assert_eq!(open().1, "503", "too many pages");
+    let begun = Instant::now();
+    assert!(site.call("getblockcount", "[]").is_ok() && begun.elapsed() < Duration::from_secs(2));
+    drop(pages.pop());
+    let end = Instant::now() + Duration::from_secs(10);
+    while open().1 != "200" {
+        assert!(Instant::now() < end, "the place of a closed page is free");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// More clients than slots, each with a connection that it keeps: none of them loses a request, whatever else connects.
+#[test]
+fn clients_that_keep_their_connections_lose_no_request() {
+    let site = Site::new(None);
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let crowd = scope.spawn(|| {
+            let mut silent = VecDeque::new();
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                silent.push_back(TcpStream::connect(site.at));
+                if silent.len() == 100 {
+                    silent.pop_front();
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let client = || {
+            let mut stream = site.connect();
+            let mut statuses = Vec::new();
+            for _ in 0..6 {
+                statuses.push(call_again(&mut stream));
+                std::thread::sleep(Duration::from_millis(400));
+            }
+            statuses
+        };
+        let clients: Vec<_> = (0..20).map(|_| scope.spawn(client)).collect();
+        let statuses: Vec<_> = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        crowd.join().unwrap();
+        assert_eq!(statuses, vec!["200"; 120]);
+    });
 }
