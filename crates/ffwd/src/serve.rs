@@ -15,6 +15,7 @@ use server::ban_file::BanFile;
 use server::calls;
 use server::context::{Context, Program};
 use server::http::Server;
+use server::not_started::NotStarted;
 use server::registry::Registry;
 use server::settings::Settings;
 use std::process::ExitCode;
@@ -98,10 +99,7 @@ impl Wanted {
         let context = Context::new(handle.clone(), Registry::new(calls::all()), program)
             .with_room(settings.threads, settings.work_queue);
         self.categories.iter().for_each(|category| context.set_logging(category, true));
-        let server = Server::start(settings.clone(), Arc::new(context)).map_err(|why| {
-            let advice = "Give --rpcport another port, or --rpcbind an address of this machine";
-            Fault::refused(format!("the server cannot be started: {why}"), advice)
-        })?;
+        let server = Server::start(settings.clone(), Arc::new(context)).map_err(|why| not_started(&why))?;
         server.warnings().iter().for_each(|why| events(Event::Warning(why.clone())));
         for address in server.addresses() {
             events(Event::Note(format!("Answering RPC calls on {address}")));
@@ -139,6 +137,21 @@ impl Wanted {
             clock: SystemTime::now,
         };
         Board::new(settings, self.peers.clone())
+    }
+}
+
+/// Why there is no server, with the remedy for this cause.
+fn not_started(why: &NotStarted) -> Fault {
+    let what = format!("the server cannot be started: {why}");
+    match why {
+        NotStarted::Unbound(_) => {
+            Fault::refused(what, "Give --rpcport another port, or --rpcbind an address of this machine")
+        }
+        NotStarted::Cookie(_) => {
+            Fault::refused(what, "Give --rpccookiefile a file in an existing directory that this user may write")
+        }
+        NotStarted::Auth => Fault::refused(what, "Give --rpcauth USER:SALT$HASH, which Core's share/rpcauth makes"),
+        NotStarted::System(_) => Fault::refused(what, "Raise the system's limits of threads and open files (ulimit)"),
     }
 }
 
@@ -193,6 +206,26 @@ pub(crate) fn stop(given: &Stop) -> Result<ExitCode, Failure> {
                 what,
                 "Give the server's --rpcuser and --rpcpassword, or its --datadir, which has the cookie",
             ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn remedy_fits_the_cause() {
+        let io = || io::Error::from(io::ErrorKind::PermissionDenied);
+        for (why, want) in [
+            (NotStarted::Unbound("x".into()), "Give --rpcport another port"),
+            (NotStarted::Cookie(io()), "Give --rpccookiefile a file"),
+            (NotStarted::Auth, "Give --rpcauth USER:SALT$HASH"),
+            (NotStarted::System(io()), "Raise the system's limits"),
+        ] {
+            let text = not_started(&why).to_string();
+            assert!(text.contains(want), "{text}");
         }
     }
 }

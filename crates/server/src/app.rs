@@ -3,9 +3,9 @@
 use crate::auth::Users;
 use crate::context::Context;
 use crate::long_bodies::LongBodies;
+use crate::not_started::NotStarted;
 use crate::publisher::Publisher;
 use crate::settings::Settings;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ impl App {
     ///
     /// # Errors
     ///
-    /// The cookie cannot be written; a line of `-rpcauth` is malformed.
-    pub(crate) fn new(context: Arc<Context>, settings: Arc<Settings>) -> io::Result<App> {
+    /// [`NotStarted`]: the cookie cannot be written; a line of `-rpcauth` is malformed.
+    pub(crate) fn new(context: Arc<Context>, settings: Arc<Settings>) -> Result<App, NotStarted> {
         let users = Users::new(&settings)?;
         let publisher = Arc::new(Publisher::new(context.program.board.clone()));
         Ok(App { context, settings, users, publisher, long_bodies: LongBodies::default() })

@@ -3,6 +3,7 @@
 //! Source: Bitcoin Core b88bffe, httprpc.cpp, `InitRPCAuthentication`, `CheckUserAuthorized`; rpc/request.cpp,
 //! `GenerateAuthCookie`.
 
+use crate::not_started::NotStarted;
 use crate::settings::{CookiePermissions, Settings};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -76,25 +77,25 @@ impl Users {
     ///
     /// # Errors
     ///
-    /// A malformed line of `-rpcauth`; the cookie cannot be written.
-    pub(crate) fn new(settings: &Settings) -> io::Result<Users> {
+    /// A malformed line of `-rpcauth`; the cookie cannot be written: as in Core, its directory must exist.
+    pub(crate) fn new(settings: &Settings) -> Result<Users, NotStarted> {
         let mut users = Vec::new();
         let mut cookie = None;
         if settings.password.is_empty() {
             if let Some(path) = &settings.cookie_file {
-                let password = hex::encode(&random::<COOKIE_BYTES>()?);
+                let password = hex::encode(&random::<COOKIE_BYTES>().map_err(NotStarted::System)?);
                 write_cookie(path, &password, settings.cookie_permissions).map_err(|why| {
-                    io::Error::new(why.kind(), format!("{} cannot be written: {why}", path.display()))
+                    let what = format!("{} cannot be written: {why}", path.display());
+                    NotStarted::Cookie(io::Error::new(why.kind(), what))
                 })?;
                 cookie = Some(path.clone());
-                users.push(User::plain(COOKIE_USER, &password)?);
+                users.push(User::plain(COOKIE_USER, &password).map_err(NotStarted::System)?);
             }
         } else {
-            users.push(User::plain(&settings.user, &settings.password)?);
+            users.push(User::plain(&settings.user, &settings.password).map_err(NotStarted::System)?);
         }
         for line in &settings.auth {
-            let user = User::parse(line);
-            users.push(user.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "Invalid -rpcauth argument."))?);
+            users.push(User::parse(line).ok_or(NotStarted::Auth)?);
         }
         let mut whitelist: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for line in &settings.whitelist {
@@ -178,9 +179,6 @@ fn write_cookie(path: &Path, password: &str, permissions: CookiePermissions) -> 
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
     let temporary = PathBuf::from(temporary);
-    if let Some(dir) = path.parent() {
-        fs::create_dir_all(dir)?;
-    }
     // A temporary file of a stopped program may have other permissions.
     let _ = fs::remove_file(&temporary);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
@@ -227,7 +225,11 @@ mod tests {
         let plain = Settings { user: "b".into(), password: "s:c".into(), auth: vec![], ..settings };
         let users = Users::new(&plain).unwrap();
         assert!(users.check(&header("b:s:c")).is_some() && !cookie.exists());
-        let wrong = Settings { auth: vec!["alice".into()], ..plain };
-        assert!(Users::new(&wrong).is_err());
+        let wrong = Settings { auth: vec!["alice".into()], ..plain.clone() };
+        assert!(matches!(Users::new(&wrong), Err(NotStarted::Auth)));
+        let missing = dir.path().join("missing");
+        let nowhere = Settings { password: String::new(), cookie_file: Some(missing.join("cookie")), ..plain };
+        let why = Users::new(&nowhere).err().map(|why| why.to_string()).unwrap_or_default();
+        assert!(why.contains("missing/cookie cannot be written") && !missing.exists(), "{why}");
     }
 }

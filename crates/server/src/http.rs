@@ -6,9 +6,10 @@
 //!
 //! Absent on purpose: HTTP itself (`hyper`), paths (`routes`).
 
-use crate::app::Ends;
+use crate::app::{App, Ends};
 use crate::connections::Connections;
 use crate::context::Context;
+use crate::not_started::NotStarted;
 use crate::plain::plain;
 use crate::routes;
 use crate::settings::Settings;
@@ -17,6 +18,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::pin;
@@ -41,6 +43,12 @@ const END_TIME: Duration = Duration::from_secs(2);
 /// Pause after a connection that could not be accepted: file descriptors may be short.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Maximum number of connections that wait in the system's queue. Linux has fewer if `net.core.somaxconn` is lower.
+const QUEUE_COUNT_MAX: i32 = 4096;
+/// Core's warning about an address that every network may reach.
+const UNSAFE: &str = "The RPC server is not safe to expose to untrusted networks such as the public internet. Give \
+                      --rpcbind an address of a private network, or use a tunnel";
+
 /// A running server.
 pub struct Server {
     context: Arc<Context>,
@@ -55,40 +63,25 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// No address is free; the cookie cannot be written; no thread can be started.
-    pub fn start(settings: Settings, context: Arc<Context>) -> io::Result<Server> {
-        let mut listeners = Vec::new();
-        let mut warnings = Vec::new();
-        let mut addresses = Vec::new();
-        for address in &settings.bind {
-            let bound = TcpListener::bind(address).and_then(|listener| {
-                listener.set_nonblocking(true)?;
-                Ok((listener.local_addr()?, listener))
-            });
-            match bound {
-                Ok((address, listener)) => {
-                    addresses.push(address);
-                    listeners.push(listener);
-                }
-                Err(why) => warnings.push(format!("Binding RPC on address {address} failed: {why}")),
-            }
-        }
-        if listeners.is_empty() {
-            let why = format!("Unable to bind any endpoint for RPC server: {}", warnings.join("; "));
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, why));
-        }
+    /// [`NotStarted`].
+    pub fn start(settings: Settings, context: Arc<Context>) -> Result<Server, NotStarted> {
+        let bound = Bound::of(&settings.bind)?;
         let settings = Arc::new(settings);
-        let router = routes::router(&settings, &context)?;
+        let app = App::new(context.clone(), settings.clone())?;
+        let router = routes::router(Arc::new(app));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(settings.threads.max(1))
             .thread_name("ffwd-rpc")
-            .build()?;
+            .build()
+            .map_err(NotStarted::System)?;
         let (end, ended) = watch::channel(false);
+        let Bound { listeners, addresses, warnings } = bound;
         let thread = std::thread::Builder::new().name("ffwd-http".to_owned()).spawn(move || {
             runtime.block_on(run(listeners, settings, router, ended));
             runtime.shutdown_timeout(END_TIME);
-        })?;
+        });
+        let thread = thread.map_err(NotStarted::System)?;
         Ok(Server { context, addresses, warnings, end, thread: Some(thread) })
     }
 
@@ -97,7 +90,7 @@ impl Server {
         &self.addresses
     }
 
-    /// Addresses that could not be bound.
+    /// Addresses that could not be bound, and those that every network may reach.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -122,6 +115,55 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.halt();
     }
+}
+
+/// The sockets of a server.
+#[derive(Default)]
+struct Bound {
+    listeners: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
+    warnings: Vec<String>,
+}
+
+impl Bound {
+    /// Sockets that listen on these addresses, of which one suffices.
+    /// Source: Bitcoin Core b88bffe, httpserver.cpp, `InitHTTPServer`.
+    fn of(wanted: &[SocketAddr]) -> Result<Bound, NotStarted> {
+        let mut made = Bound::default();
+        let mut failed = Vec::new();
+        for address in wanted {
+            match listen(*address).and_then(|listener| Ok((listener.local_addr()?, listener))) {
+                Ok((address, listener)) => {
+                    made.addresses.push(address);
+                    made.listeners.push(listener);
+                }
+                Err(why) => failed.push(format!("Binding RPC on address {address} failed: {why}")),
+            }
+        }
+        if made.listeners.is_empty() {
+            return Err(NotStarted::Unbound(failed.join("; ")));
+        }
+        if made.addresses.iter().any(|address| address.ip().is_unspecified()) {
+            made.warnings.push(UNSAFE.to_owned());
+        }
+        made.warnings.extend(failed);
+        Ok(made)
+    }
+}
+
+/// A socket that listens; of IPv6 only, so that `::` and 0.0.0.0 can have the same port.
+/// Source: Bitcoin Core b88bffe, `HTTPServer::BindAndStartListening`.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, QUEUE_COUNT_MAX)?;
+    Ok(TcpListener::from(socket))
 }
 
 async fn run(listeners: Vec<TcpListener>, settings: Arc<Settings>, router: Router, mut ended: watch::Receiver<bool>) {
@@ -225,5 +267,34 @@ async fn serve(
     if !has_ended {
         connection.as_mut().graceful_shutdown();
         let _ = connection.await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    #[test]
+    fn both_wildcards_have_one_port_and_are_warned_about() {
+        let free = listen((Ipv4Addr::UNSPECIFIED, 0).into()).unwrap().local_addr().unwrap().port();
+        let v4: SocketAddr = (Ipv4Addr::UNSPECIFIED, free).into();
+        let v6: SocketAddr = (Ipv6Addr::UNSPECIFIED, free).into();
+        if listen((Ipv6Addr::LOCALHOST, 0).into()).is_err() {
+            eprintln!("no IPv6: skipped");
+            return;
+        }
+        for wanted in [[v4, v6], [v6, v4]] {
+            let bound = Bound::of(&wanted).unwrap();
+            assert_eq!(bound.addresses, wanted);
+            assert_eq!(bound.warnings, [UNSAFE]);
+        }
+        let alone = Bound::of(&[v6]).unwrap();
+        assert!(std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, free)).is_err(), "IPv6 only, as in bitcoind");
+        let taken = Bound::of(&[v6]).err().map(|why| why.to_string()).unwrap_or_default();
+        assert!(taken.contains(&format!("Binding RPC on address [::]:{free} failed")), "{taken}");
+        drop(alone);
+        let own = Bound::of(&[(Ipv4Addr::LOCALHOST, 0).into()]).unwrap();
+        assert_eq!(own.warnings, Vec::<String>::new());
     }
 }

@@ -36,6 +36,7 @@ mod long_bodies;
 #[cfg(feature = "regtest-tools")]
 mod mempool_order;
 pub mod merkle_block;
+pub mod not_started;
 mod openrpc;
 mod owner;
 mod pages;

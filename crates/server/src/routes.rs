@@ -5,35 +5,27 @@
 use crate::app::App;
 use crate::body::read_body;
 use crate::connections::Seat;
-use crate::context::Context;
 use crate::execute::execute;
 use crate::guard;
 use crate::pages;
 use crate::plain::{no_store, not_found, plain, unauthorized};
 use crate::rest;
-use crate::settings::Settings;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
-use std::io;
 use std::sync::Arc;
 
 /// All paths.
-///
-/// # Errors
-///
-/// The cookie cannot be written.
-pub(crate) fn router(settings: &Arc<Settings>, context: &Arc<Context>) -> io::Result<Router> {
-    let app = Arc::new(App::new(context.clone(), settings.clone())?);
+pub(crate) fn router(app: Arc<App>) -> Router {
     let owners = pages::private_routes().layer(middleware::from_fn_with_state(app.clone(), guard::check_owner));
     let open = pages::routes().layer(middleware::from_fn_with_state(app.clone(), guard::check)).merge(owners);
     let open = open.layer(middleware::map_response(pages::for_no_other_site));
-    let rest = if settings.rest { rest::routes() } else { Router::new() };
+    let rest = if app.settings.rest { rest::routes() } else { Router::new() };
     let router = Router::new().route("/", any(root)).merge(open).merge(rest).fallback(not_found);
-    Ok(router.with_state(app))
+    router.with_state(app)
 }
 
 async fn root(State(app): State<Arc<App>>, request: Request) -> Response {
