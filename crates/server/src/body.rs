@@ -67,7 +67,9 @@ async fn read(body: Body, bytes_max: usize, is_too_slow: impl Fn(usize) -> bool)
         match timeout(LOOK_INTERVAL, stream.next()).await {
             Ok(None) => return Ok(bytes),
             Ok(Some(Ok(piece))) if bytes.len() + piece.len() <= bytes_max => bytes.extend_from_slice(&piece),
-            Ok(Some(_)) => return Err(too_large()),
+            Ok(Some(Ok(_))) => return Err(too_large()),
+            // As in Core: chunks that are none, or a connection that has ended.
+            Ok(Some(Err(_))) => return Err(no_store(plain(StatusCode::BAD_REQUEST, ""))),
             Err(_) => {}
         }
         if is_too_slow(bytes.len()) {

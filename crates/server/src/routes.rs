@@ -13,7 +13,7 @@ use crate::rest;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, header};
-use axum::middleware;
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use std::sync::Arc;
@@ -25,7 +25,16 @@ pub(crate) fn router(app: Arc<App>) -> Router {
     let open = open.layer(middleware::map_response(pages::for_no_other_site));
     let rest = if app.settings.rest { rest::routes() } else { Router::new() };
     let router = Router::new().route("/", any(root)).merge(open).merge(rest).fallback(not_found);
-    router.with_state(app)
+    router.layer(middleware::from_fn(known_method)).with_state(app)
+}
+
+/// Passes on requests with a method that Core knows; the others are refused on every path.
+/// Source: Core's `MaybeDispatchRequestToWorker`.
+async fn known_method(request: Request, next: Next) -> Response {
+    match *request.method() {
+        Method::GET | Method::HEAD | Method::POST | Method::PUT => next.run(request).await,
+        _ => no_store(plain(StatusCode::METHOD_NOT_ALLOWED, "")),
+    }
 }
 
 async fn root(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -36,10 +45,7 @@ async fn root(State(app): State<Arc<App>>, request: Request) -> Response {
     match *request.method() {
         Method::POST => rpc(&app, request).await,
         Method::GET if pages::is_browser(request.headers()) => guard::allow_owner(&app, request, pages::page).await,
-        Method::GET | Method::HEAD | Method::PUT => {
-            plain(StatusCode::METHOD_NOT_ALLOWED, "JSONRPC server handles only POST requests")
-        }
-        _ => no_store(plain(StatusCode::METHOD_NOT_ALLOWED, "")),
+        _ => plain(StatusCode::METHOD_NOT_ALLOWED, "JSONRPC server handles only POST requests"),
     }
 }
 

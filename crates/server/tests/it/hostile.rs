@@ -435,3 +435,28 @@ fn clients_that_keep_their_connections_lose_no_request() {
         assert_eq!(statuses, vec!["200"; 120]);
     });
 }
+
+/// Core's `MaybeDispatchRequestToWorker` and `HTTPRequest::LoadBody`.
+#[test]
+fn methods_and_chunks_are_refused_as_in_core() {
+    let site = Site::with(Settings { rest: true, ..Settings::default() });
+    let chunks = "Transfer-Encoding: chunked\r\n\r\nxyz\r\n{}\r\n0\r\n\r\n";
+    for (row, request, want) in [
+        ("REST by GET", "GET /rest/chaininfo.json HTTP/1.1\r\n@\r\n".to_owned(), 200),
+        ("by HEAD", "HEAD /rest/chaininfo.json HTTP/1.1\r\n@\r\n".to_owned(), 200),
+        ("by POST", "POST /rest/chaininfo.json HTTP/1.1\r\n@Content-Length: 0\r\n\r\n".to_owned(), 200),
+        ("by PUT", "PUT /rest/chaininfo.json HTTP/1.1\r\n@Content-Length: 0\r\n\r\n".to_owned(), 200),
+        ("by DELETE", "DELETE /rest/chaininfo.json HTTP/1.1\r\n@\r\n".to_owned(), 405),
+        ("by OPTIONS", "OPTIONS /rest/chaininfo.json HTTP/1.1\r\n@\r\n".to_owned(), 405),
+        ("by PATCH", "PATCH /rest/chaininfo.json HTTP/1.1\r\n@\r\n".to_owned(), 405),
+        ("by TRACE", "TRACE /rest/chaininfo.json HTTP/1.1\r\n@\r\n".to_owned(), 405),
+        ("by a method of nobody", "BREW /rest/chaininfo.json HTTP/1.1\r\n@\r\n".to_owned(), 405),
+        ("another path by DELETE", "DELETE /nosuch HTTP/1.1\r\n@\r\n".to_owned(), 405),
+        ("the calls by DELETE", "DELETE / HTTP/1.1\r\n@\r\n".to_owned(), 405),
+        ("chunks of a call", format!("POST / HTTP/1.1\r\n@{AUTH}{chunks}"), 400),
+        ("chunks of REST", format!("POST /rest/getutxos.bin HTTP/1.1\r\n@{chunks}"), 400),
+    ] {
+        let request = request.replace('@', "Host: 127.0.0.1\r\nConnection: close\r\n");
+        assert_eq!(site.raw(request.as_bytes()).0, want, "{row}");
+    }
+}
