@@ -1,6 +1,7 @@
 //! State shared by all requests.
 
 use crate::auth::Users;
+use crate::client_lines::ClientLines;
 use crate::context::Context;
 use crate::long_bodies::LongBodies;
 use crate::not_started::NotStarted;
@@ -30,6 +31,8 @@ pub(crate) struct App {
     pub(crate) publisher: Arc<Publisher>,
     /// Limit of long bodies.
     pub(crate) long_bodies: LongBodies,
+    /// Limit of lines in debug.log.
+    client_lines: ClientLines,
 }
 
 impl App {
@@ -41,6 +44,34 @@ impl App {
     pub(crate) fn new(context: Arc<Context>, settings: Arc<Settings>) -> Result<App, NotStarted> {
         let users = Users::new(&settings)?;
         let publisher = Arc::new(Publisher::new(context.program.board.clone()));
-        Ok(App { context, settings, users, publisher, long_bodies: LongBodies::default() })
+        Ok(App {
+            context,
+            settings,
+            users,
+            publisher,
+            long_bodies: LongBodies::default(),
+            client_lines: ClientLines::default(),
+        })
+    }
+
+    /// Logs a wrong password.
+    pub(crate) fn log_wrong_password(&self, ends: Option<&Ends>) {
+        self.log(self.client_lines.wrong_password(ends.map(|ends| ends.client)));
+    }
+
+    /// Whether the work queue is full, which is logged.
+    pub(crate) fn refuses(&self) -> bool {
+        let is_crowded = self.context.is_crowded();
+        if is_crowded {
+            self.log(self.client_lines.refused());
+        }
+        is_crowded
+    }
+
+    /// Writes lines to debug.log, which is open while the data directory is.
+    fn log(&self, lines: Vec<String>) {
+        if let Ok(live) = self.context.live() {
+            lines.iter().for_each(|line| live.log(line));
+        }
     }
 }

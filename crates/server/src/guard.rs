@@ -6,7 +6,7 @@ use crate::connections::Seat;
 use crate::owner;
 use crate::plain::{WRONG_PASSWORD_DELAY, plain, unauthorized};
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header, uri::Authority};
+use axum::http::{Extensions, StatusCode, header, uri::Authority};
 use axum::middleware::Next;
 use axum::response::Response;
 use std::net::IpAddr;
@@ -74,17 +74,15 @@ async fn with_password<F: Future<Output = Response>>(
     let sent = request.headers().get(header::AUTHORIZATION).map(|sent| app.users.check(sent.as_bytes()));
     match sent {
         Some(Some(allowed)) if allowed.any() => answer(request).await,
-        Some(_) => {
-            let seat = request.extensions().get::<Arc<Seat>>().cloned();
-            wrong_password(seat).await
-        }
+        Some(_) => wrong_password(app, request.extensions()).await,
         None => unauthorized(),
     }
 }
 
-/// Delays the answer; if slots are short, the connection is closed for others meanwhile.
-pub(crate) async fn wrong_password(seat: Option<Arc<Seat>>) -> Response {
-    match seat {
+/// Logs it, and delays the answer; if slots are short, the connection is closed for others meanwhile.
+pub(crate) async fn wrong_password(app: &App, of_request: &Extensions) -> Response {
+    app.log_wrong_password(of_request.get::<Ends>());
+    match of_request.get::<Arc<Seat>>() {
         Some(seat) => seat.delay(WRONG_PASSWORD_DELAY).await,
         None => sleep(WRONG_PASSWORD_DELAY).await,
     }

@@ -25,6 +25,7 @@ pub mod block_stats;
 mod body;
 pub mod calls;
 pub mod client;
+mod client_lines;
 mod connections;
 pub mod context;
 pub mod descriptor;

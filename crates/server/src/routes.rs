@@ -4,7 +4,6 @@
 
 use crate::app::App;
 use crate::body::read_body;
-use crate::connections::Seat;
 use crate::execute::execute;
 use crate::guard;
 use crate::pages;
@@ -52,14 +51,13 @@ async fn root(State(app): State<Arc<App>>, request: Request) -> Response {
 async fn rpc(app: &App, request: Request) -> Response {
     let Some(sent) = request.headers().get(header::AUTHORIZATION) else { return unauthorized() };
     let Some(allowed) = app.users.check(sent.as_bytes()) else {
-        let seat = request.extensions().get::<Arc<Seat>>().cloned();
-        return guard::wrong_password(seat).await;
+        return guard::wrong_password(app, request.extensions()).await;
     };
     let body = match read_body(app, request).await {
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
-    if app.context.is_crowded() {
+    if app.refuses() {
         return no_store(plain(StatusCode::SERVICE_UNAVAILABLE, "Work queue depth exceeded"));
     }
     let (status, text) = execute(app.context.clone(), body, allowed).await;

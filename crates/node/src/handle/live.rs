@@ -12,6 +12,7 @@ use crate::options::{Clock, Options, Prune, unix_seconds};
 use crate::pipeline::stats::Stats;
 use crate::reporting::Figures;
 use crate::reporting::alerts::Alerts;
+use crate::reporting::log::Log;
 use consensus::Params;
 use disk::Disk;
 use indexes::IndexKind;
@@ -48,6 +49,7 @@ pub struct Live {
     inbox: Arc<dyn Inbox>,
     assumed: Option<Assumed>,
     network: OnceLock<Arc<Network>>,
+    log: Arc<Log>,
 }
 
 impl Live {
@@ -70,6 +72,7 @@ impl Live {
             inbox,
             assumed: datadir.assumed.filter(|assumed| assumed.origin == Origin::Snapshot),
             network: OnceLock::new(),
+            log: datadir.reporter.shared_log(),
         }
     }
 
@@ -96,6 +99,11 @@ impl Live {
     /// Seconds since 1970, by the clock of the job.
     pub fn unix_time(&self) -> u64 {
         unix_seconds(self.options.clock)
+    }
+
+    /// Writes a line to debug.log.
+    pub fn log(&self, line: &str) {
+        self.log.line(line);
     }
 
     /// The peer-to-peer network; `None` until it is started.

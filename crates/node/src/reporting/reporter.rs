@@ -258,6 +258,11 @@ impl<'e> Reporter<'e> {
         &self.log
     }
 
+    /// The log, for other threads.
+    pub(crate) fn shared_log(&self) -> Arc<Log> {
+        Arc::clone(&self.log)
+    }
+
     /// Writes the network's lines to the log: those that are always logged, or those of a category of `--debug`.
     pub(crate) fn log_lines(&self, category: Option<&'static str>) -> LogLines {
         let log = Arc::clone(&self.log);

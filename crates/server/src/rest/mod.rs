@@ -226,7 +226,7 @@ async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
     let Some((prefix, handler)) = HANDLERS.iter().find(|(prefix, _)| target.starts_with(prefix)) else {
         return crate::plain::not_found().await;
     };
-    if app.context.is_crowded() {
+    if app.refuses() {
         return no_store(plain(StatusCode::SERVICE_UNAVAILABLE, "Work queue depth exceeded"));
     }
     let body = match request.body().is_end_stream() {

@@ -436,6 +436,27 @@ fn clients_that_keep_their_connections_lose_no_request() {
     });
 }
 
+/// As in Core's debug.log; a flood is limited in `client_lines`.
+#[test]
+fn wrong_passwords_and_rejected_requests_are_logged() {
+    let site = Site::with(Settings { threads: 1, work_queue: 1, ..Settings::default() });
+    let wrong = "POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Basic eDp5\r\nConnection: close\r\n\r\n";
+    assert_eq!(site.raw(wrong.as_bytes()).0, 401);
+    let wait = "{\"method\":\"waitfornewblock\",\"id\":1}";
+    let head = format!("POST / HTTP/1.1\r\nHost: x\r\n{AUTH}Content-Length: {}\r\n\r\n{wait}", wait.len());
+    let waiting = [site.connect(), site.connect()];
+    waiting.iter().for_each(|mut stream| stream.write_all(head.as_bytes()).unwrap());
+    let end = Instant::now() + Duration::from_secs(10);
+    while site.post("{\"method\":\"getblockcount\"}").0 != 503 {
+        assert!(Instant::now() < end, "all slots are used");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let log = std::fs::read_to_string(site.log_path()).unwrap();
+    for want in ["ThreadRPCServer incorrect password attempt from 127.0.0.1:", "http work queue depth exceeded"] {
+        assert!(log.contains(want), "{want}: {log}");
+    }
+}
+
 /// Core's `MaybeDispatchRequestToWorker` and `HTTPRequest::LoadBody`.
 #[test]
 fn methods_and_chunks_are_refused_as_in_core() {
