@@ -6,10 +6,11 @@
 use crate::Failure;
 use crate::args::server::Server;
 use crate::checks;
+use crate::conf::{Setting, Value};
 use crate::settings::{Files, Settings, number};
 use server::settings::{self, CookiePermissions, Subnet};
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Name of the cookie file in the network's directory. Source: Core's `COOKIEAUTH_FILE`.
@@ -32,9 +33,9 @@ impl Settings {
             files.value(given.one::<u16>(name).map(i64::from), name, |setting| Ok(number(setting).clamp(1, 65_535)))
         };
         let mut made = settings::Settings {
-            user: secret(given, "rpcuser", files),
-            password: secret(given, "rpcpassword", files),
-            auth: secrets(given, "rpcauth", files),
+            user: secret(given, "rpcuser", files)?,
+            password: secret(given, "rpcpassword", files)?,
+            auth: secrets(given, "rpcauth", files)?,
             whitelist: files.texts(given, "rpcwhitelist"),
             whitelist_default: files.flag(given, "rpcwhitelistdefault")?,
             rest: files.flag(given, "rest")?.unwrap_or(false),
@@ -122,28 +123,53 @@ fn allowed(texts: &[String]) -> Result<Vec<Subnet>, Failure> {
     texts.iter().map(|text| checks::subnet(text).map_err(Failure::Usage)).collect()
 }
 
-fn cookie(given: &Server, files: &mut Files, net_dir: &Path) -> Result<Option<std::path::PathBuf>, Failure> {
-    let file = files.option(given, "rpccookiefile", |setting| Ok(setting.value.text().to_owned()))?;
-    Ok(match file.as_deref() {
-        Some("" | "0") => None,
-        file => Some(net_dir.join(file.unwrap_or(COOKIE_FILE))),
+/// The complete path of the cookie; `None` after `-norpccookiefile` only.
+/// Source: Core's `GetAuthCookieFile`, `ArgsManager::GetPathArg`.
+fn cookie(given: &Server, files: &mut Files, net_dir: &Path) -> Result<Option<PathBuf>, Failure> {
+    const NAME: &str = "rpccookiefile";
+    let last = files.conf.on_line().iter().rev().find(|entry| entry.name == NAME);
+    // The rewritten command line has 0 for -norpccookiefile, which is also the name of a file.
+    let is_negated = last.is_some_and(|entry| entry.setting.value == Value::No);
+    let on_line = given.one::<String>(NAME).map(|file| (!is_negated).then(|| PathBuf::from(file)));
+    let file = files.value(on_line, NAME, |setting| Ok((setting.value != Value::No).then(|| setting.path())))?;
+    Ok(match file {
+        Some(None) => None,
+        Some(Some(file)) if !file.as_os_str().is_empty() => Some(net_dir.join(file)),
+        _ => Some(net_dir.join(COOKIE_FILE)),
     })
 }
 
 /// Like [`Files::texts`], without a note that shows the values.
-fn secrets(given: &Server, name: &str, files: &Files) -> Vec<String> {
+fn secrets(given: &Server, name: &str, files: &Files) -> Result<Vec<String>, Failure> {
     let of_files = files.conf.list(name, files.chain);
-    given.many(name).into_iter().chain(of_files.into_iter().map(|setting| setting.value.text().to_owned())).collect()
+    let of_files = of_files.iter().map(|setting| secret_text(setting, name));
+    given.many(name).into_iter().map(Ok).chain(of_files).collect()
 }
 
-fn secret(given: &Server, name: &str, files: &Files) -> String {
-    let of_files = || files.conf.get(name, files.chain).map(|setting| setting.value.text().to_owned());
-    given.one(name).or_else(of_files).unwrap_or_default()
+fn secret(given: &Server, name: &str, files: &Files) -> Result<String, Failure> {
+    if let Some(text) = given.one(name) {
+        return Ok(text);
+    }
+    let of_files = files.conf.get(name, files.chain).map(|setting| secret_text(&setting, name));
+    of_files.transpose().map(Option::unwrap_or_default)
+}
+
+/// The text of a secret, which must be text: other bytes would be replaced, and another password would be the right
+/// one.
+fn secret_text(setting: &Setting, name: &str) -> Result<String, Failure> {
+    match setting.is_text() {
+        true => Ok(setting.value.text().to_owned()),
+        false => Err(Failure::Conf(format!(
+            "{}: {name} has bytes that are not UTF-8 text, for which no password could match: save the file as UTF-8, or use rpcauth, which has a hash of the password",
+            setting.place
+        ))),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conf::Place;
     use crate::settings::Role;
     use crate::test_line;
 
@@ -163,7 +189,7 @@ mod tests {
         assert_eq!(plain.bind, settings::loopback(8332));
         assert!(warnings.is_empty() && plain.cookie_file.unwrap().ends_with(".cookie") && !plain.rest);
         let conf = "server=1\nrpcuser=a\nrpcpassword=hidden\nrpcauth=b:c$d\nrest=1\nrpcallowip=10.0.0.0/8\nrpcbind=10.0.0.1:5\n[main]\nrpcbind=127.0.0.1";
-        let (made, warnings, said) = server(conf, "--rpcport 7 --rpcthreads 3 --rpccookiefile 0").unwrap();
+        let (made, warnings, said) = server(conf, "--rpcport 7 --rpcthreads 3 -norpccookiefile").unwrap();
         let made = made.unwrap();
         assert_eq!((&*made.user, &*made.password, made.auth.len(), made.threads), ("a", "hidden", 1, 3));
         let both = ["127.0.0.1:7".parse().unwrap(), "10.0.0.1:5".parse().unwrap()];
@@ -189,5 +215,38 @@ mod tests {
         let why = server("server=1", "--rpcbind 127.0.0.1:0").unwrap_err().to_string();
         assert_eq!(why, "Invalid port specified in -rpcbind: '127.0.0.1:0'");
         assert!(server("server=1", "--rpccookieperms x").is_err());
+    }
+
+    /// Core's rpc_users.py, and its `GetPathArg`: only a negation switches the cookie off.
+    #[test]
+    fn cookie_is_off_only_after_a_negation() {
+        for (row, conf, line, want) in [
+            ("by default", "", "", Some(".cookie")),
+            ("empty", "rpccookiefile=", "", Some(".cookie")),
+            ("a file named 0", "rpccookiefile=0", "", Some("0")),
+            ("negated", "norpccookiefile=1", "", None),
+            ("a file", "rpccookiefile=a/b", "", Some("a/b")),
+            ("empty on the line", "rpccookiefile=a", "-rpccookiefile=", Some(".cookie")),
+            ("a file named 0 on the line", "", "--rpccookiefile 0", Some("0")),
+            ("negated on the line", "rpccookiefile=a", "-norpccookiefile", None),
+            ("negated, then a file", "norpccookiefile=1", "-norpccookiefile -rpccookiefile=0", Some("0")),
+        ] {
+            let made = server(&format!("server=1\n{conf}"), line).expect(row).0.expect(row);
+            let file = made.cookie_file.as_ref();
+            assert_eq!(file.is_some(), want.is_some(), "{row}: {file:?}");
+            assert!(file.zip(want).is_none_or(|(file, want)| file.ends_with(want)), "{row}: {file:?}");
+        }
+    }
+
+    #[test]
+    fn secret_that_is_no_text_is_refused() {
+        for (name, value) in [("rpcuser", "\u{e4}"), ("rpcpassword", "\u{e4}"), ("rpcauth", "\u{e4}:1$2")] {
+            let place = || Place::Line { file: "bitcoin.conf".into(), line: 3 };
+            let latin: Vec<u8> = value.chars().map(|letter| letter as u8).collect();
+            assert!(secret_text(&Setting::of_bytes(value.as_bytes(), place()), name).is_ok(), "{name}");
+            let why = secret_text(&Setting::of_bytes(&latin, place()), name).unwrap_err().to_string();
+            assert!(why.contains(&format!("bitcoin.conf line 3: {name} has bytes")), "{why}");
+            assert!(why.contains("save the file as UTF-8"), "{why}");
+        }
     }
 }

@@ -120,10 +120,15 @@ impl Setting {
     }
 
     /// A text value of arbitrary bytes.
-    pub(super) fn of_bytes(bytes: &[u8], place: Place) -> Setting {
+    pub(crate) fn of_bytes(bytes: &[u8], place: Place) -> Setting {
         let text = String::from_utf8_lossy(bytes);
         let raw = matches!(text, std::borrow::Cow::Owned(_)).then(|| bytes.to_vec());
         Setting { value: Value::Text(text.into_owned()), place, raw }
+    }
+
+    /// Whether the value is valid UTF-8; otherwise [`Value::text`] has replacement characters.
+    pub(crate) fn is_text(&self) -> bool {
+        self.raw.is_none()
     }
 
     /// The value as a path.

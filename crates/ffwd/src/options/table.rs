@@ -311,7 +311,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("rpcbind", Text, Rpc, Used).many().networks_own()
         .lines(Server, "ADDR", text, "Address of the server, IP or IP:PORT; takes --rpcallowip too (repeatable) [default: 127.0.0.1 and ::1]"),
     o("rpccookiefile", Path, Rpc, Used)
-        .line(Server, "FILE", text, "File of the cookie, relative to the network's directory; 0: no cookie [default: .cookie]"),
+        .line(Server, "FILE", text, "File of the cookie, relative to the network's directory [default: .cookie]; none with -norpccookiefile"),
     o("rpccookieperms", Text, Rpc, Used)
         .line(Server, "WHO", text, "Readers of the cookie file: owner, group or all [default: owner]"),
     o("rpcdoccheck", Flag, Rpc, PROGRAM),
