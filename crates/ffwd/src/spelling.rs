@@ -51,6 +51,10 @@ pub(crate) fn rewrite(words: impl IntoIterator<Item = OsString>) -> Result<Line,
             rewriting.out.extend(words);
             break;
         }
+        if word == "-?" {
+            rewriting.out.push(OsString::from("--help"));
+            continue;
+        }
         let Some(option) = Written::read(&word) else {
             rewriting.out.push(word);
             continue;
@@ -331,6 +335,7 @@ mod tests {
             ("the version", "ffwd sync -server=1 -version", "ffwd --version"),
             ("no file included", "ffwd sync -noincludeconf -par=1", "ffwd sync --noincludeconf --par=1"),
             ("no configuration", "ffwd info -noconf -nosettings", "ffwd info --conf=0 --settings=0"),
+            ("bitcoind's short help", "ffwd sync -?", "ffwd sync --help"),
             ("help of everything", "ffwd sync -help-debug", "ffwd sync --help"),
             ("a list negated", "ffwd sync -addnode=a --addnode b -noaddnode -addnode=c", "ffwd sync --addnode=c"),
             ("a list in words", "ffwd sync --addnode b --json", "ffwd sync --addnode=b --json"),

@@ -155,6 +155,11 @@ pub(crate) fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, 
 fn write_settings(disk: &Arc<dyn Disk>, path: &Path, text: &str) -> Result<(), Fault> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let Some(name) = path.file_name().and_then(OsStr::to_str) else { return Ok(()) };
+    if disk.metadata(dir).map_err(store::Fault::from)?.is_none() {
+        let advice = "Make the directory, or give --settings another file; 0 for none";
+        let wanted = "the directory of the settings file";
+        return Err(store::Fault::new(store::FaultKind::Missing, dir, wanted, "nothing", advice).into());
+    }
     Ok(PrivateDir::new(disk.clone(), dir.to_owned()).write(name, text.as_bytes())?)
 }
 
