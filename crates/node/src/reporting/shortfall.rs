@@ -78,6 +78,11 @@ impl Shortfall {
         self.lock().has_refused
     }
 
+    /// Whether something was unreadable.
+    pub(crate) fn has_unreadable(&self) -> bool {
+        self.lock().unreadable.is_some()
+    }
+
     /// Headers are further ahead of the clock than a rule allows.
     pub(crate) fn clock_behind(&self) {
         self.lock().is_clock_behind = true;

@@ -68,8 +68,9 @@ pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Resul
     }
     let Import { mut engine, found, taken, .. } = import;
     datadir.reporter.note(format!("{taken} blocks were new"));
-    if found == 0 && end == End::Whole {
+    if found == 0 && end == End::Whole && !datadir.reporter.shortfall.has_unreadable() {
         let why = Message::new("no block is in what was given to import", "Get it again from where it came from");
+        datadir.reporter.warn(why.clone());
         datadir.reporter.shortfall.unreadable(why);
     }
     let stopped = activate(datadir, &mut engine)? == Activated::Stopped || end == End::Stopped;
