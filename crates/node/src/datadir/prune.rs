@@ -233,3 +233,42 @@ impl DataDir<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::testing::Chains;
+    use store::blockfiles::BlockAt;
+
+    /// The infos of a file do not count a block that was found in it and is not checked yet.
+    #[test]
+    fn a_file_with_a_needed_block_stays_although_its_info_lacks_it() {
+        let h = Height::new;
+        let mut chains = Chains::new();
+        let nodes = chains.grow(None, 10);
+        let infos = [6, 7].map(|height| {
+            let mut info = FileInfo { size: 1000, ..FileInfo::default() };
+            info.add_block(h(height), 0);
+            info
+        });
+        let mut at = |height: usize, file: u32| {
+            let place = BlockAt { file, offset: 8 + 100 * height as u64, size: 90 };
+            chains.index_mut().found(nodes[height - 1], place);
+        };
+        at(6, 0);
+        at(7, 1);
+        at(3, 1);
+        let chosen = |index: &BlockIndex, height_max, kept_to| {
+            let selected = prune::select_up_to(&infos, h(height_max), h(kept_to));
+            let selected = without_needed(selected, &infos, index, h(height_max), h(kept_to));
+            assert_eq!(selected.bytes + selected.left_bytes, 2000);
+            selected.files
+        };
+        assert_eq!(chosen(chains.index(), 8, 0), [0, 1], "all of it is old");
+        assert_eq!(chosen(chains.index(), 8, 5), [0], "block 3 validates a snapshot at height 5");
+        assert_eq!(chosen(chains.index(), 8, 2), [0, 1]);
+        assert_eq!(chosen(chains.index(), 6, 0), [0]);
+        chains.index_mut().found(nodes[9], BlockAt { file: 0, offset: 5000, size: 90 });
+        assert_eq!(chosen(chains.index(), 8, 0), [1], "block 10 is too young");
+    }
+}
