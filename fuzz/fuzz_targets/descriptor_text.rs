@@ -15,8 +15,11 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         let texts = read.texts(&prefixes);
         assert_eq!(texts.len(), read.count());
         for text in texts {
-            let again = Descriptors::read_checked(&text, &prefixes).expect("what is printed is read");
-            assert_eq!(again.texts(&prefixes), [text]);
+            match Descriptors::read_checked(&text, &prefixes) {
+                Ok(again) => assert_eq!(again.texts(&prefixes), [text]),
+                // As in Core, of several choices only the first is checked for repeated keys.
+                Err(why) => assert!(read.count() > 1 && why.ends_with("is not sane"), "what is printed is read: {why}"),
+            }
         }
         for which in 0..read.count() {
             let _ = read.scripts(which, 7, &mut Known::default());

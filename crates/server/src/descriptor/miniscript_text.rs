@@ -9,7 +9,7 @@ use super::known::Known;
 use crate::output::Prefixes;
 use bitcoin::{PublicKey, Script};
 use miniscript::{Miniscript, Segwitv0, Tap, TranslateErr, Translator, hash256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A witness script with key expressions.
@@ -96,7 +96,7 @@ pub(super) fn parse(text: &str, place: KeyPlace, prefixes: &Prefixes) -> Option<
             Err(why) => return Some(Err(why)),
         }
     }
-    if script.sanity_check().is_err() {
+    if script.sanity_check().is_err() || has_repeated_key(&lists) {
         return Some(Err(format!("{text} is not sane")));
     }
     let count = lists.values().map(Vec::len).max().unwrap_or(1);
@@ -108,6 +108,14 @@ pub(super) fn parse(text: &str, place: KeyPlace, prefixes: &Prefixes) -> Option<
         WitnessScript { script: script.clone(), keys: Arc::new(keys) }
     };
     Some(Ok((0..count).map(choice).collect()))
+}
+
+/// Whether two of these keys are one, however they are written: compared at position 0, and equal if neither can be
+/// derived. Source: Bitcoin Core b88bffe, script/descriptor.cpp, `PubkeyProvider::operator<`, `KeyParser::KeyCompare`.
+fn has_repeated_key(lists: &BTreeMap<String, Vec<Key>>) -> bool {
+    let first = |keys: &Vec<Key>| keys.first()?.at(0).map(|derived| derived.key);
+    let distinct: BTreeSet<Option<Vec<u8>>> = lists.values().map(first).collect();
+    distinct.len() < lists.len()
 }
 
 /// Why a text is refused outside `wsh()` and `tr()`, if it is miniscript.
@@ -147,6 +155,28 @@ mod tests {
     use super::*;
     use consensus::Chain;
     use primitives::hex;
+
+    /// What bitcoind answers to getdescriptorinfo.
+    #[test]
+    fn a_key_that_is_written_in_two_ways_is_one() {
+        let plain = "02f9308a019258c31098688f85f89d5229b531c845836f99b08601f113bce036f9";
+        let xpub = "tpubD6NzVbkrYhZ4WaWSyoBvQwbpLkojyoTZPRsgXELWz3Popb3qkjcJyJUGLnL4qHHoQvao8ESaAstxYSnhyswJ76uZPStJRJCTKvosUCJZL5B";
+        let of_xpub = |path: &str| format!("{xpub}/{path}");
+        let in_capitals = plain.replace("bce0", "bCE0");
+        for (first, second, is_sane) in [
+            (plain.to_owned(), in_capitals, false),
+            (of_xpub("0"), of_xpub("0/*"), true),
+            (of_xpub("*"), of_xpub("0"), false),
+            (of_xpub("0h"), of_xpub("1h"), false),
+            (of_xpub("*h"), of_xpub("1/*h"), false),
+            (of_xpub("<0;1>"), of_xpub("<2;1>"), true),
+            (of_xpub("<0;1>"), of_xpub("<0;2>"), false),
+        ] {
+            let text = format!("and_v(v:pk({first}),pk({second}))");
+            let parsed = parse(&text, KeyPlace::P2wsh, &Prefixes::of(Chain::Regtest)).unwrap();
+            assert_eq!(parsed.is_ok(), is_sane, "{text}: {:?}", parsed.err());
+        }
+    }
 
     /// From Core's functional test rpc_decodescript.
     #[test]
