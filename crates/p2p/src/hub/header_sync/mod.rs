@@ -14,7 +14,7 @@
 //! - Header sync is done when every outbound peer has sent its chain, or its time is over. Headers of inbound peers
 //!   are processed, but not waited for.
 //! - Headers with a time too far in the future are kept and submitted to the tree again when their time has come.
-//! - A peer behind us answers with no headers: [`behind`] asks once more, for those that it has.
+//! - A peer behind us answers with no headers: `behind` asks once more, for those that it has.
 //!
 //! Source: Bitcoin Core b88bffe, net_processing.cpp, `ProcessHeadersMessage` and the functions that it calls.
 //!
