@@ -157,7 +157,7 @@ def test_a_damaged_block_is_an_error_of_the_stream(held: ffwd.DataDir) -> None:
     with open(path, "r+b") as file:
         file.seek(12_000)
         file.write(b"\xff" * 40)
-    with pytest.raises(Exception, match="ffwd reindex"):
+    with pytest.raises(Exception, match="ffwd repair"):
         rows(held.blocks())
 
 
