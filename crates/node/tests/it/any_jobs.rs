@@ -285,7 +285,7 @@ fn bitcoind_may_take_over_between_any_jobs() {
 
 /// What is done with a directory that is pruned at times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum PruneJob {
+pub(crate) enum PruneJob {
     Prune,
     Archive,
     Plain,
@@ -293,6 +293,47 @@ enum PruneJob {
     Repair,
     Index,
     Verify,
+}
+
+impl PruneJob {
+    /// Options of a job, drawn: with pruning if `is_pruned`, which may draw too.
+    pub(crate) fn prepare(
+        disk: &SimDisk,
+        blocks: &Blocks,
+        random: &mut Rng,
+        row: &mut String,
+        is_pruned: impl FnOnce(&mut Rng) -> bool,
+    ) -> Options {
+        let mut options = unpruned(disk);
+        options.indexes = IndexKind::ALL.into_iter().filter(|_| random.below(5) == 0).collect();
+        if is_pruned(random) {
+            *row += " pruned";
+            options.prune = Prune::Target { bytes: TARGET_BYTES };
+        }
+        if random.below(4) == 0 {
+            let height = random.below(blocks.len()) as u32;
+            *row += &format!(" to {height}");
+            options.stop_at_height = Some(Height::new(height));
+        }
+        options
+    }
+
+    /// It may be refused, as a reindex is where blocks are pruned.
+    pub(crate) fn run(self, options: &Options, sync: &SyncOptions, random: &mut Rng) -> Result<(), Fault> {
+        let quiet = &|_: Event| ();
+        match self {
+            PruneJob::Prune | PruneJob::Plain => jobs::sync(options, sync, quiet).map(drop),
+            PruneJob::Archive => {
+                let options = Options { prune: Prune::Off, ..options.clone() };
+                let archive = SyncOptions { to_archival: true, ..sync.clone() };
+                jobs::sync(&options, &archive, quiet).map(drop)
+            }
+            PruneJob::Reindex => jobs::reindex(options, random.below(2) == 0, quiet).map(drop),
+            PruneJob::Repair => jobs::repair(options, sync, quiet).map(drop),
+            PruneJob::Index => jobs::index(options, &options.indexes, quiet).map(drop),
+            PruneJob::Verify => jobs::verify(options, 4, 0, quiet).map(drop),
+        }
+    }
 }
 
 const PRUNE_JOBS: [PruneJob; 9] = [
@@ -319,29 +360,10 @@ fn play_pruned(blocks: &Blocks, set: &str, seed: u64) {
     for _ in 0..2 + random.below(5) {
         let job = PRUNE_JOBS[random.below(PRUNE_JOBS.len())];
         row += &format!(" {job:?}");
-        let mut options = unpruned(&disk);
-        options.indexes = IndexKind::ALL.into_iter().filter(|_| random.below(5) == 0).collect();
-        if job == PruneJob::Prune || random.below(3) == 0 {
-            options.prune = Prune::Target { bytes: TARGET_BYTES };
-        }
-        if random.below(4) == 0 {
-            let height = random.below(blocks.len()) as u32;
-            row += &format!(" to {height}");
-            options.stop_at_height = Some(Height::new(height));
-        }
+        let is_pruned = |random: &mut Rng| job == PruneJob::Prune || random.below(3) == 0;
+        let options = PruneJob::prepare(&disk, blocks, &mut random, &mut row, is_pruned);
         let is_stopped = may_stop(&disk, 4..12, &mut random, &mut row);
-        // It may be refused, as a reindex is where blocks are pruned.
-        let _ = match job {
-            PruneJob::Prune | PruneJob::Plain => jobs::sync(&options, &sync, quiet).map(drop),
-            PruneJob::Archive => {
-                let options = Options { prune: Prune::Off, ..options };
-                jobs::sync(&options, &archive, quiet).map(drop)
-            }
-            PruneJob::Reindex => jobs::reindex(&options, random.below(2) == 0, quiet).map(drop),
-            PruneJob::Repair => jobs::repair(&options, &sync, quiet).map(drop),
-            PruneJob::Index => jobs::index(&options, &options.indexes, quiet).map(drop),
-            PruneJob::Verify => jobs::verify(&options, 4, 0, quiet).map(drop),
-        };
+        let _ = job.run(&options, &sync, &mut random);
         if is_stopped {
             disk = after_stop(&disk, &mut random, &mut row);
         }

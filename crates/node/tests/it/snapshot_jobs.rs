@@ -5,7 +5,7 @@
 //! snapshot is found out, and leaves nothing. `SNAPSHOT_RUNS=1000` plays as many seeds, from the one that
 //! `SNAPSHOT_FROM` names; a run that fails says its seed.
 
-use crate::any_jobs::{after_stop, damage, list, may_stop};
+use crate::any_jobs::{PruneJob, after_stop, damage, list, may_stop};
 use crate::archival::{check_archival, set_of, unpruned};
 use crate::chain::{chain, file, put};
 use crate::doctor::{KEY, Known, TIP, block_file, check_whole, hidden, net, options, read, replace, seeds};
@@ -258,30 +258,26 @@ fn a_repair_mends_any_file_of_a_directory_with_a_snapshot() {
 /// pruning leaves.
 const PRUNED_BASES: [u32; 2] = [BLOCKS - 500, BLOCKS - 100];
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum PruneJob {
+/// What is done with a directory that is pruned at times and may have a snapshot loaded.
+#[derive(Clone, Copy, Debug)]
+enum PrunedJob {
     From,
     Load,
-    Sync,
-    Archive,
-    Reindex,
-    Repair,
-    Index,
-    Verify,
+    Other(PruneJob),
 }
 
-const PRUNE_JOBS: [PruneJob; 11] = [
-    PruneJob::From,
-    PruneJob::From,
-    PruneJob::From,
-    PruneJob::Load,
-    PruneJob::Sync,
-    PruneJob::Sync,
-    PruneJob::Archive,
-    PruneJob::Reindex,
-    PruneJob::Repair,
-    PruneJob::Index,
-    PruneJob::Verify,
+const PRUNED_JOBS: [PrunedJob; 11] = [
+    PrunedJob::From,
+    PrunedJob::From,
+    PrunedJob::From,
+    PrunedJob::Load,
+    PrunedJob::Other(PruneJob::Plain),
+    PrunedJob::Other(PruneJob::Plain),
+    PrunedJob::Other(PruneJob::Archive),
+    PrunedJob::Other(PruneJob::Reindex),
+    PrunedJob::Other(PruneJob::Repair),
+    PrunedJob::Other(PruneJob::Index),
+    PrunedJob::Other(PruneJob::Verify),
 ];
 
 /// Jobs in any order on a directory that is pruned at times and may have a snapshot loaded.
@@ -297,31 +293,16 @@ fn play_pruned(blocks: &Blocks, snapshots: &[Snapshot], set: &str, seed: u64) {
     put(&disk, &net("blocks/xor.dat"), &[0; 8]);
     for _ in 0..2 + random.below(5) {
         replace(&disk, Path::new(FILE), &snapshot.bytes);
-        let job = PRUNE_JOBS[random.below(PRUNE_JOBS.len())];
+        let job = PRUNED_JOBS[random.below(PRUNED_JOBS.len())];
         row += &format!(" {job:?}");
-        let mut options = unpruned(&disk);
-        options.indexes = IndexKind::ALL.into_iter().filter(|_| random.below(5) == 0).collect();
-        if job != PruneJob::Archive && random.below(3) > 0 {
-            row += " pruned";
-            options.prune = Prune::Target { bytes: TARGET_BYTES };
-        }
-        if random.below(4) == 0 {
-            let height = random.below(blocks.len()) as u32;
-            row += &format!(" to {height}");
-            options.stop_at_height = Some(Height::new(height));
-        }
+        let is_pruned = |random: &mut Rng| random.below(3) > 0;
+        let options = PruneJob::prepare(&disk, blocks, &mut random, &mut row, is_pruned);
         let is_stopped = may_stop(&disk, 4..12, &mut random, &mut row);
-        // It may be refused, as a reindex is where blocks are pruned.
         println!("{row}");
         let _ = match job {
-            PruneJob::From => jobs::sync_from(&options, &sync, &from, quiet).map(drop),
-            PruneJob::Load => jobs::load(&options, Path::new(FILE), from.hash, quiet).map(drop),
-            PruneJob::Sync => jobs::sync(&options, &sync, quiet).map(drop),
-            PruneJob::Archive => jobs::sync(&options, &archive, quiet).map(drop),
-            PruneJob::Reindex => jobs::reindex(&options, random.below(2) == 0, quiet).map(drop),
-            PruneJob::Repair => jobs::repair(&options, &sync, quiet).map(drop),
-            PruneJob::Index => jobs::index(&options, &options.indexes, quiet).map(drop),
-            PruneJob::Verify => jobs::verify(&options, 4, 0, quiet).map(drop),
+            PrunedJob::From => jobs::sync_from(&options, &sync, &from, quiet).map(drop),
+            PrunedJob::Load => jobs::load(&options, Path::new(FILE), from.hash, quiet).map(drop),
+            PrunedJob::Other(job) => job.run(&options, &sync, &mut random),
         };
         if is_stopped {
             disk = after_stop(&disk, &mut random, &mut row);
