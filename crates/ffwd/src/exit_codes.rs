@@ -26,7 +26,7 @@ pub(crate) const CODES: [(u8, &[&str]); 5] = [
     (
         FAULT,
         &[
-            "A fault of the disk, the network, a file or the configuration; standard error has what happened and what to do.",
+            "A fault of the disk, the network, a file, standard output or the configuration; standard error has what happened and what to do.",
             "sync, reindex, import: the chain ends before the best one that is known; end_reason of --json has the reason.",
             "This includes a better chain with a block marked invalid by invalidateblock or bitcoind: the mark may be wrong.",
             "verify, audit: something is not valid.",

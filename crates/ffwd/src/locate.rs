@@ -75,13 +75,11 @@ pub(crate) struct Located {
 ///
 /// [`Failure`] where Core would refuse.
 pub(crate) fn locate(wanted: &Wanted, line: &OnLine) -> Result<Located, Failure> {
-    let default = default_datadir();
-    let first = match (&wanted.datadir, &default) {
+    let first = match (&wanted.datadir, default_datadir()) {
         (Some(datadir), _) => datadir.clone(),
-        (None, Ok(datadir)) => datadir.clone(),
         // A file with a whole path may name the data directory.
         (None, Err(_)) if wanted.conf.as_deref().is_some_and(Path::is_absolute) => PathBuf::from("/"),
-        (None, Err(_)) => default_datadir()?,
+        (None, default) => default?,
     };
     let is_off = wanted.conf.as_deref().is_some_and(|path| path.as_os_str() == "0");
     let file = wanted.conf.as_deref().filter(|path| !path.as_os_str().is_empty());
@@ -99,7 +97,7 @@ pub(crate) fn locate(wanted: &Wanted, line: &OnLine) -> Result<Located, Failure>
     let moved = conf.get("datadir", chain).filter(|setting| !setting.value.text().is_empty());
     let mut warnings = Vec::new();
     let datadir = match moved.filter(|_| wanted.datadir.is_none()) {
-        None if wanted.datadir.is_none() => default?,
+        None if wanted.datadir.is_none() => default_datadir()?,
         None => first.clone(),
         Some(setting) => {
             is_there(&setting)?;

@@ -225,7 +225,7 @@ fn stopping(coins: u64) -> String {
     let seconds = coins.div_ceil(COMMIT_COINS_PER_S).max(1);
     format!(
         "stopping: committing the connected blocks first ({} coins in memory, up to {} on a fast disk); \
-         a second Ctrl-C exits at once and loses only what is not committed",
+         a second Ctrl-C, at least a second later, exits at once and loses only what is not committed",
         human::count(coins),
         human::duration(seconds as f64)
     )

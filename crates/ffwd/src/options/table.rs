@@ -316,7 +316,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
         .line(Server, "WHO", text, "Readers of the cookie file: owner, group or all [default: owner]"),
     o("rpcdoccheck", Flag, Rpc, PROGRAM),
     o("rpcmaxconnections", Number, Rpc, Used)
-        .line(Server, "N", || clap::value_parser!(u16).range(1..).into(), "Maximum number of client connections, without idle ones of answered clients, up to 128; further clients wait [default: 16]"),
+        .line(Server, "N", || clap::value_parser!(u16).range(1..).into(), "Maximum number of client connections, up to 128; further clients wait. Clients that were answered and are idle do not count [default: 16]"),
     o("rpcpassword", Text, Rpc, Used).secret()
         .line(Server, "PASSWORD", text, "Password in place of the cookie; every program of this machine may see it [default: none]"),
     o("rpcport", Number, Rpc, Used).networks_own()

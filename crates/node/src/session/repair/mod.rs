@@ -7,7 +7,9 @@
 //! XOR key ─> file names ─> block index ─> blocks ─> undo data ─> coins ─> leftovers ─> optional indexes ─> marks
 //! ```
 //!
-//! A damaged peers.dat is moved aside before all that. A damaged or missing block is rewritten at its place according to the index; nothing else in the files changes.
+//! A damaged peers.dat is moved aside before all that.
+//!
+//! A damaged or missing block is rewritten at its place according to the index; nothing else in the files changes.
 //! Damage that cannot be repaired this way leads to a rebuild from the files; blocks that these lack are fetched.
 //! Absent on purpose: the kinds of damage (`offline::doctor`).
 
@@ -383,8 +385,8 @@ impl Repair<'_> {
             return Ok(());
         }
         let why = format!("{what} cannot be made again: the blocks that it takes were pruned. Nothing was changed");
-        let advice = "Put it back from a copy; or have the chain connected again, with ffwd sync --prune, where the index is there; \
-                      or start again in an empty data directory";
+        let advice = "Put it back from a copy. Or run ffwd sync --prune: it connects the chain again if the block index is there. \
+                      Without the index it needs an empty data directory";
         Err(Fault::refused(why, advice))
     }
 
