@@ -120,7 +120,7 @@ impl AppendSet {
             let advice = "Put the whole file back";
             let wanted = format!("{used} bytes, as the block index says");
             let found = format!("{reserved}");
-            return Err(Fault::new(FaultKind::Damaged, path, wanted, found, advice));
+            return Err(Fault::new(FaultKind::Damaged, path, wanted, found, advice).or_reindex());
         }
         let obfuscation = if used == 0 { self.keys.obfuscation } else { self.keys.of(&*file)? };
         Ok(Tail { file, obfuscation, reserved, pending: Vec::new(), pending_offset: used, failed: None })

@@ -88,6 +88,20 @@ pub fn begin(host: impl Into<Host>, layout: &Layout, headers: &[Header]) -> Resu
     Ok(Begun { index, was_damaged, removed_snapshot })
 }
 
+/// Stores that a reindex begins: [`is_beginning`] is true until [`begin`] has ended, and the index has Core's flag. Call
+/// it before block files are removed.
+///
+/// # Errors
+///
+/// Those of [`begin`].
+pub fn announce(host: impl Into<Host>, layout: &Layout) -> Result<()> {
+    let host = host.into();
+    check_writable(&*host.disk, layout)?;
+    PrivateDir::new(host.disk.clone(), layout.private_dir()).write(BEGINS, b"")?;
+    let index = BlockTreeDb::open(&host, layout)?;
+    set_reindexing(&index)
+}
+
 /// Checks that names in blocks/ can be created and removed. Undo files are removed only after index and chainstate were
 /// emptied, so this must be known before. The name is hidden, so that a directory that Core never used stays one.
 fn check_writable(disk: &dyn Disk, layout: &Layout) -> Result<()> {

@@ -51,9 +51,10 @@ impl Backend for DataDir<'_> {
             if self.feed.arrivals.is_some() {
                 next.context.script_reason = self.script_reason(index.headers(), next.context.node);
             }
-            // Existing undo data is never written again, as in Core.
             index.body(next.context.node).undo().is_some()
         };
+        // Existing undo data is never written again, as in Core.
+        let has_undo = has_undo && self.can_use_undo(&next.context);
         self.reporter.scripts(&next.context);
         let undo = (!has_undo).then_some(self.params.magic);
         let contextual = self.mode != Mode::RebuildCoins;
@@ -310,6 +311,21 @@ impl DataDir<'_> {
         let assume =
             AssumeValid { hash: self.options.assumevalid, minimum_chain_work: self.options.minimum_chain_work };
         headers::script_reason(tree, &assume, self.params.pow_target_spacing, node)
+    }
+
+    /// Whether the undo data that the index names can be read. bitcoind syncs only its last undo file before it writes
+    /// the index, so a power failure may lose undo data of others.
+    fn can_use_undo(&self, block: &BlockContext) -> bool {
+        // What builds coins alone, or only reads, writes none.
+        if self.mode != Mode::Work {
+            return true;
+        }
+        let read = self.read_undo(block.node, block.header.prev());
+        if let Err(why) = &read {
+            let hash = block.hash;
+            self.reporter.log().line(&format!("Undo data of block {hash} is written again: {why}"));
+        }
+        read.is_ok()
     }
 
     /// Whether the engine's thread must interrupt its work between two blocks.

@@ -13,6 +13,7 @@ use crate::pipeline::engine::EngineBackend;
 use crate::pipeline::stages::block_place;
 use crate::pipeline::stats::Snapshot;
 use crate::threads;
+use crate::threads::AtEnd;
 use crate::threads::locks::{lock, wait};
 use indexes::block::BlockFilter;
 use indexes::{BlockRecords, IndexKind, Wanted, locator};
@@ -143,7 +144,7 @@ impl DataDir<'_> {
                 ));
             }
             if height > fork {
-                self.check_undo(kind, &root, best, tip)?;
+                self.check_rewind(kind, &root, best, tip)?;
                 let blocks = height.blocks_above(fork);
                 self.reporter.note(format!(
                     "{} is at height {height}, off the chain or above its end: its last {blocks} blocks are disconnected",
@@ -154,18 +155,23 @@ impl DataDir<'_> {
         Ok(from)
     }
 
-    /// Fails if coinstatsindex must be rewound past blocks without undo data: a reindex removed that data, and did not
-    /// connect these blocks again.
-    fn check_undo(&self, kind: IndexKind, root: &Path, best: BlockHash, tip: NodeId) -> Result<(), Fault> {
-        if kind != IndexKind::CoinStats {
-            return Ok(());
-        }
+    /// Fails if an index must be rewound past blocks without the data that this needs. coinstatsindex needs undo data: a
+    /// reindex removed it, and did not connect these blocks again. txospenderindex needs the blocks: they were lost.
+    fn check_rewind(&self, kind: IndexKind, root: &Path, best: BlockHash, tip: NodeId) -> Result<(), Fault> {
         let index = self.index.read();
         let tree = index.headers();
-        let lacking = tree.find(&best).and_then(|node| index.first_unconnected(node, tip));
+        let Some(node) = tree.find(&best) else { return Ok(()) };
+        let (needed, lacking) = match kind {
+            IndexKind::CoinStats => ("undo data", index.first_unconnected(node, tip)),
+            IndexKind::TxoSpender => {
+                let path = tree.path(tree.fork(node, tip), node);
+                ("the blocks", path.into_iter().find(|&id| index.body(id).location().is_none()))
+            }
+            _ => return Ok(()),
+        };
         let Some(lacking) = lacking else { return Ok(()) };
         let height = tree.height(lacking);
-        let wanted = format!("undo data from height {height} on, to rewind {} to the chain", kind.core_name());
+        let wanted = format!("{needed} from height {height} on, to rewind {} to the chain", kind.core_name());
         let found = "none: the index is older than the block index";
         Err(store::Fault::new(FaultKind::Refused, root, wanted, found, rebuild_advice(kind, root)).into())
     }
@@ -234,6 +240,13 @@ impl DataDir<'_> {
                     all.claimed - 1
                 };
                 let height = first + at as u32;
+                let _end = AtEnd(|| {
+                    if std::thread::panicking() {
+                        // The other thread waits for this block.
+                        lock(&ahead).done.insert(at, Err(Fault::internal("a thread that reads blocks panicked")));
+                        changed.notify_all();
+                    }
+                });
                 let made = self.index_block(nodes[at], &wanted_at(from, indexing.wanted(), height));
                 lock(&ahead).done.insert(at, made);
                 changed.notify_all();

@@ -4,7 +4,7 @@ use super::DataDir;
 use crate::chain::tree::{GENESIS, NodeId, Tree};
 use crate::fault::Fault;
 use primitives::{BlockHash, Header, Height};
-use store::FilePos;
+use std::path::PathBuf;
 use store::blockfiles::BlockAt;
 use store::index::LoadedIndex;
 
@@ -90,30 +90,88 @@ impl DataDir<'_> {
     ///
     /// A block that is not at its place according to the index, or a block file that cannot be read.
     pub(crate) fn take_index(&self, loaded: &LoadedIndex) -> Result<(), Fault> {
+        let lost = self.load_index(loaded)?;
+        self.check_none_lost(&lost)
+    }
+
+    /// Fails if a block is not at its place: see [`DataDir::load_index`].
+    ///
+    /// # Errors
+    ///
+    /// Names the first such block.
+    pub(crate) fn check_none_lost(&self, lost: &[NodeId]) -> Result<(), Fault> {
+        lost.first().map_or(Ok(()), |&id| Err(self.not_at_its_place(id)))
+    }
+
+    /// Like [`DataDir::take_index`], but returns the blocks that are not at their places.
+    ///
+    /// # Errors
+    ///
+    /// A block file that cannot be read.
+    pub(crate) fn load_index(&self, loaded: &LoadedIndex) -> Result<Vec<NodeId>, Fault> {
         let count = loaded.entries.len();
         // Reserves spare capacity for the blocks of the next weeks, because growing later would double the memory.
         self.index.write().reserve(count + count / 64);
+        let mut lost = Vec::new();
         for entry in &loaded.entries {
             let Some(id) = self.index.write().load(entry) else { continue };
-            if let Some(at) = entry.data() {
-                self.known_place(id, at)?;
+            let Some(at) = entry.data() else { continue };
+            // The index on disk has no sizes.
+            match self.files.probe(at)?.filter(|found| found.hash == entry.hash) {
+                Some(found) => self.index.write().loaded_body(id, found.location.size),
+                None => lost.push(id),
             }
         }
-        Ok(())
+        Ok(lost)
     }
 
-    /// Records the size of a block whose place is in the index; it is read from the block's record.
-    fn known_place(&self, id: NodeId, at: FilePos) -> Result<(), Fault> {
-        let Some(found) = self.files.probe(at)?.filter(|found| found.hash == self.headers().hash(id)) else {
-            let hash = self.headers().hash(id);
-            let path = self.files.path(at.file);
-            let found = "none there";
-            let advice = "A block was lost, or index and block files do not belong together: run ffwd repair, which fetches only what is lost";
-            let fault = store::Fault::new(store::FaultKind::Damaged, &path, format!("block {hash}"), found, advice);
-            return Err(fault.at_offset(u64::from(at.offset)).into());
+    /// Fails if the genesis block is lost, or one that these blocks build on, or one of them.
+    ///
+    /// # Errors
+    ///
+    /// Names such a block.
+    pub(crate) fn check_none_needed(&self, lost: &[NodeId], by: &[Option<BlockHash>]) -> Result<(), Fault> {
+        let needed = {
+            let tree = self.headers();
+            let tops: Vec<NodeId> = by.iter().flatten().filter_map(|hash| tree.find(hash)).chain([GENESIS]).collect();
+            lost.iter().copied().find(|&id| tops.iter().any(|&top| tree.is_ancestor(id, top)))
         };
-        self.index.write().loaded_body(id, found.location.size);
-        Ok(())
+        needed.map_or(Ok(()), |id| Err(self.not_at_its_place(id)))
+    }
+
+    /// Forgets the places of lost blocks that are not connected, so that those on the best chain are downloaded again:
+    /// the machine lost power after the index was written, and before the blocks were; or their file is lost, and they
+    /// are off the chain.
+    pub(crate) fn forget_lost(&self, lost: &[NodeId]) {
+        let Some(&first) = lost.first() else { return };
+        let (height, hash) = self.height_and_hash(first);
+        let (path, offset) = self.path_and_offset(first);
+        self.reporter.note(format!(
+            "{} blocks are not in the block files where the index says, and not connected: they are looked for in the files, \
+             and downloaded if the best chain needs them. The first is {hash} at height {height} ({} byte {offset})",
+            lost.len(),
+            path.display()
+        ));
+        for &id in lost {
+            let (path, offset) = self.path_and_offset(id);
+            self.reporter.shortfall.damaged(path, offset, Some(id));
+        }
+        self.writer.bodies_lost(lost);
+    }
+
+    /// The fault for a block that is not where the index says.
+    fn not_at_its_place(&self, id: NodeId) -> Fault {
+        let (path, offset) = self.path_and_offset(id);
+        let hash = self.headers().hash(id);
+        let advice = "A block was lost, or index and block files do not belong together: run ffwd repair, which fetches only what is lost";
+        let fault = store::Fault::new(store::FaultKind::Damaged, &path, format!("block {hash}"), "none there", advice);
+        fault.at_offset(offset).into()
+    }
+
+    /// The file of a block and the place in it, according to the index.
+    fn path_and_offset(&self, id: NodeId) -> (PathBuf, u64) {
+        let at = self.place(id);
+        (at.map_or(self.layout.blocks_dir().to_path_buf(), |at| self.files.path(at.file)), at.map_or(0, |at| at.offset))
     }
 
     /// Stores the genesis block in a new data directory.

@@ -19,6 +19,7 @@ use std::time::UNIX_EPOCH;
 use store::Host;
 use store::blockfiles::BlockFiles;
 use store::chainstate::Chainstate;
+use store::index::BlockTreeDb;
 use store::locks::DataDirLocks;
 use store::private_files::PrivateDir;
 use store::xor::BlocksKey;
@@ -145,10 +146,25 @@ pub(crate) fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, 
     let host = host(options, &layout);
     let BlocksKey { key, origin } = xor::open_key(&*disk, layout.blocks_dir(), &net, options.blocksxor)?;
     let files = Arc::new(BlockFiles::new(&host, layout.blocks_dir(), &net, key));
-    if needs_blocks && files.numbers()?.there.is_empty() {
+    if needs_blocks && files.numbers()?.there.is_empty() && !has_begun_anew(&*disk, &host, &layout).unwrap_or(false) {
         return Err(no_blocks(options, &layout));
     }
     Ok(Locked { disk, host, layout, locks, key, key_origin: origin, files, pid })
+}
+
+/// Whether a reindex that removes the blocks of a pruned directory was stopped before any block came.
+fn has_begun_anew(disk: &dyn Disk, host: &Host, layout: &Layout) -> store::Result<bool> {
+    if store::reindex::is_beginning(disk, layout)? {
+        return Ok(true);
+    }
+    let is_reindexing =
+        BlockTreeDb::exists(disk, layout)? && BlockTreeDb::open_read_only(host, layout)?.is_reindexing()?;
+    let dir = layout.chainstate_dir();
+    if !is_reindexing || !Chainstate::exists(disk, &dir)? {
+        return Ok(is_reindexing);
+    }
+    let coins = Chainstate::open_read_only(host, &dir)?;
+    Ok(coins.best_block()?.is_none() && coins.head_blocks()?.is_none())
 }
 
 /// Writes the settings file, as bitcoind does at each start.

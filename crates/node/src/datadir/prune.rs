@@ -148,7 +148,7 @@ impl DataDir<'_> {
 
     /// Counts a connected block of `bytes`; checks at intervals whether a commit would free space.
     pub(crate) fn look_at_usage(&self, height: Height, bytes: usize) {
-        if !matches!(self.options.prune, Prune::Target { .. }) {
+        if !matches!(self.options.prune, Prune::Target { .. }) || self.awaits_indexes() {
             return;
         }
         let unseen = self.pruning.unseen_bytes.fetch_add(bytes as u64, Relaxed) + bytes as u64;
@@ -167,14 +167,18 @@ impl DataDir<'_> {
         self.pruning.due.load(Relaxed)
     }
 
+    /// Whether an index needs blocks of all files, because it has not caught up: it grows with the past of a snapshot.
+    fn awaits_indexes(&self) -> bool {
+        !self.options.indexes.is_empty() && self.fed_indexes().is_none()
+    }
+
     /// Removes the files that may be removed. The coins as of `tip` are durable.
     pub(crate) fn prune(&self, tip: NodeId) -> Result<(), Fault> {
         self.pruning.due.store(false, Relaxed);
         if !matches!(self.options.prune, Prune::Target { .. }) || self.mode == Mode::ReadOnly {
             return Ok(());
         }
-        // An index may need blocks of these files, so it catches up first.
-        if !self.options.indexes.is_empty() && self.fed_indexes().is_none() {
+        if self.awaits_indexes() {
             return Ok(());
         }
         let height = self.headers().height(tip);
@@ -186,6 +190,9 @@ impl DataDir<'_> {
     /// are durable.
     /// Source: Bitcoin Core b88bffe, `BlockManager::FindFilesToPruneManual`.
     pub(crate) fn prune_manually(&self, height: Height) -> Result<(), Fault> {
+        if self.awaits_indexes() {
+            return Ok(());
+        }
         let selected = self.writer.prune(|infos, index| {
             let tree = index.headers();
             let kept_to = self.kept_to(index);

@@ -420,6 +420,13 @@ impl Writer {
         replacement
     }
 
+    /// See [`BlockIndex::bodies_lost`].
+    pub(crate) fn bodies_lost(&self, lost: &[NodeId]) {
+        // A commit must not see a part of the change.
+        let _state = self.lock();
+        self.index.write().bodies_lost(lost);
+    }
+
     /// Recomputes the file infos from the blocks that the index names, as Core does, which counts a block when it
     /// accepts it. The ends of the files stay, so that records without an index entry are not overwritten.
     pub(crate) fn recount_files(&self) {

@@ -57,15 +57,6 @@ pub(crate) fn engine_with<'f>(datadir: &'f DataDir<'_>, tip: NodeId, budget_byte
     engine
 }
 
-/// Runs a closure on drop, also while unwinding, so that the helper thread is always stopped.
-pub(crate) struct AtEnd<F: FnMut()>(pub(crate) F);
-
-impl<F: FnMut()> Drop for AtEnd<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
-
 /// Commits everything, and stores the totals of the coins.
 pub(crate) fn flush(datadir: &DataDir<'_>, engine: &Engine<'_>) -> Result<(), Fault> {
     engine.pipeline.flush(engine.tip_and_hash())?;

@@ -36,8 +36,8 @@ pub use silent_payments::{SilentPayments, SilentQuestion, each_silent_block, sil
 pub use verify::{VerifyReport, verify};
 
 pub(crate) use self::cache::FollowingCache;
-pub(crate) use self::common::{AtEnd, engine_with, finish, finish_past, report};
 use self::common::{engine, engine_for_set, flush};
+pub(crate) use self::common::{engine_with, finish, finish_past, report};
 pub(crate) use crate::datadir::apart;
 use crate::datadir::lock::Locked;
 use crate::datadir::look::{self, Hold};
@@ -47,6 +47,7 @@ use crate::options::Options;
 use crate::pipeline::engine::{Activated, Engine};
 use crate::reporting::{Events, JobReport};
 use crate::threads;
+use crate::threads::AtEnd;
 use crate::utxo_stats::set_totals;
 use crate::utxo_stats::{SetHash, SetInfo};
 use primitives::{BlockHash, Height};

@@ -90,7 +90,8 @@ pub(crate) fn open_existing<'e>(
     let mut datadir =
         DataDir::new(options, reporter, locked, block_index, coins, FileInfos::new(loaded.files.clone()))?;
     datadir.writer.set_pruned(loaded.is_pruned);
-    datadir.take_index(&loaded)?;
+    let lost = datadir.load_index(&loaded)?;
+    check_lost(&datadir, purpose, &lost, &[best, base, heads.map(|it| it.new), heads.and_then(|it| it.old)])?;
     base.map_or(Ok(()), |base| assume(&mut datadir, base, is_past))?;
     if purpose == Purpose::Look && loaded.entries.is_empty() {
         return Err(nothing_to_look_at(&datadir.layout.index_dir(), "a block index", "an empty one"));
@@ -103,7 +104,7 @@ pub(crate) fn open_existing<'e>(
     datadir.refused.load(&datadir.index);
     if purpose.works() {
         // What follows writes, so it is done only when it is known that the data directory can be continued.
-        datadir.take_in_unindexed(lock::clock(options)?)?;
+        take_in(&datadir, purpose, &lost)?;
         datadir.store_genesis()?;
         check_tip_time(&datadir, tip)?;
         if base.is_none() {
@@ -113,6 +114,25 @@ pub(crate) fn open_existing<'e>(
         say_earlier_state(&datadir, tip, which);
     }
     Ok(Existing { datadir, tip })
+}
+
+/// Refuses lost blocks that cannot be downloaded again by this work: `needed` build on them.
+fn check_lost(
+    datadir: &DataDir<'_>,
+    purpose: Purpose,
+    lost: &[NodeId],
+    needed: &[Option<BlockHash>],
+) -> Result<(), Fault> {
+    if purpose.works() { datadir.check_none_needed(lost, needed) } else { datadir.check_none_lost(lost) }
+}
+
+/// Makes the index agree with the block files.
+fn take_in(datadir: &DataDir<'_>, purpose: Purpose, lost: &[NodeId]) -> Result<(), Fault> {
+    datadir.forget_lost(lost);
+    if purpose == Purpose::Archival {
+        datadir.index.write().want_pruned();
+    }
+    datadir.take_in_unindexed(lock::clock(datadir.options)?)
 }
 
 /// The state that an earlier run left is reported once, only for the active chain.

@@ -89,7 +89,9 @@ impl Before {
             // discarded.
             before.resumes = is_reindexing && !coins.is_half && !store::reindex::is_beginning(&**disk, layout)?;
         }
-        if pruned == Pruned::BeginAnew && options.prune != Prune::Off && before.is_pruned_by_another_run() {
+        // A run that was interrupted while it removed the blocks goes on with that.
+        let is_asked = pruned == Pruned::BeginAnew && options.prune != Prune::Off;
+        if before.is_pruned_by_another_run() && (is_asked || store::reindex::is_beginning(&**disk, layout)?) {
             return Before::without_blocks(locked, reporter);
         }
         before.check_pruned(locked, options)?;
@@ -102,14 +104,15 @@ impl Before {
     }
 
     /// Removes every block and undo file, because the blocks of a pruned directory do not form a chain from the first
-    /// one on. The index keeps its flag for pruned blocks until a new one replaces it, so that an interrupted run can
-    /// be repeated.
+    /// one on. Before that it is stored that a reindex begins, so that any later run goes on with it. The index keeps
+    /// its flag for pruned blocks until a new one replaces it.
     fn without_blocks(locked: &Locked, reporter: &Reporter<'_>) -> Result<Before, Fault> {
         let Locked { disk, layout, .. } = locked;
         reporter.warn(Message::new(
             "The data directory is pruned: -reindex removes its blocks, and downloads the chain again",
             "No action is needed",
         ));
+        reporter.with_room(|| store::reindex::announce(&locked.host, layout))?;
         let numbers = locked.files.numbers()?.there;
         prune::remove_files(&**disk, layout, &numbers, reporter)?;
         reporter.with_room(|| store::reindex::remove_undo_files(&**disk, layout))?;

@@ -53,9 +53,16 @@ pub(super) fn end(datadir: &mut DataDir<'_>, tip: NodeId) -> Result<(), Fault> {
     if let Some(Assumed { base, .. }) = datadir.assumed {
         let (height, hash) = datadir.height_and_hash(base);
         if datadir.headers().fate(base) != Fate::Open {
-            let why =
-                format!("a pruned block at or below height {height} ({hash}) breaks a rule, but was connected before");
-            return Err(Fault::refused(why, "Run ffwd doctor --deep, and report what it says"));
+            // The chain was validated before, so the second chainstate is wrong, and would refuse the block each time.
+            datadir.index.write().reconsider(base);
+            datadir.write_index(None)?;
+            forget(datadir)?;
+            let why = format!(
+                "a pruned block at or below height {height} ({hash}) breaks a rule, but was connected before: it was not \
+                 marked, and its coins were removed"
+            );
+            let advice = "Run the same command again, which begins with new coins; if it says this again, run ffwd doctor --deep, and report what it says";
+            return Err(Fault::refused(why, advice));
         }
         let missing = last_missing(&datadir.index.read(), base);
         if let Some(missing) = missing {

@@ -23,6 +23,15 @@ pub(crate) fn spawn<'s, T: Send + 's>(
     Builder::new().name(name.clone()).spawn_scoped(scope, work).map_err(|why| refused(&name, why))
 }
 
+/// Runs a closure on drop, also while unwinding, so that the helper thread is always stopped.
+pub(crate) struct AtEnd<F: FnMut()>(pub(crate) F);
+
+impl<F: FnMut()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 /// The fault of a thread that did not start.
 pub(crate) fn refused(name: &str, why: io::Error) -> Fault {
     let advice = "Raise the limit of processes and threads (ulimit -u, RLIMIT_NPROC) or of address space (ulimit -v, \

@@ -1,15 +1,17 @@
 //! Damaged bodies: what lies inside them is found, and no block but the damaged ones is missed.
 
-use crate::chain::{chain, file, hash_of};
+use crate::archival;
+use crate::chain::{GENESIS_TIME, block, chain, coinbase, file, hash_of, put};
 use crate::data_directory::{DATADIR, options};
+use crate::peers::{Far, Until, honest, open, sync_options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
-use node::jobs;
+use node::jobs::{self, Depth, SyncOptions};
 use node::options::Options;
-use node::reporting::JobReport;
+use node::reporting::{Event, JobReport};
 use node::utxo_stats::SetHash;
 use primitives::Height;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 const BLOCKS: u32 = 105;
 
@@ -162,4 +164,138 @@ fn reindex_with_a_damaged_header_that_the_index_knows_says_so() {
     let report = jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
     assert_eq!(report.height, Height::new(59));
     assert!(report.end_reason.is_some_and(|why| why.what().contains("damaged")), "{} headers", report.headers);
+}
+
+/// A directory whose index is at height 100 with undo data, and whose coins are at height 80.
+fn ahead_of_its_coins(blocks: &[Vec<u8>]) -> SimDisk {
+    let disk = disk(&file(&blocks[..=100]));
+    let (whole, behind) = (disk.reopen(Loss::Nothing), disk.reopen(Loss::Nothing));
+    jobs::reindex(&options(&whole, false), false, &|_| ()).unwrap();
+    let at_coins = Options { stop_at_height: Some(Height::new(80)), ..options(&behind, false) };
+    jobs::reindex(&at_coins, false, &|_| ()).unwrap();
+    let dir = Path::new(DATADIR).join("regtest/chainstate");
+    whole.remove_dir_all(&dir).unwrap();
+    for entry in behind.list(&dir).unwrap() {
+        put(&whole, &dir.join(&entry.name), &behind.open(&dir.join(&entry.name)).unwrap().bytes().unwrap());
+    }
+    whole
+}
+
+/// bitcoind syncs only its last undo file before it writes the index.
+#[test]
+fn lost_undo_data_above_the_coins_is_written_again() {
+    let blocks = chain(BLOCKS);
+    let good = disk(&file(&blocks));
+    jobs::reindex(&options(&good, false), false, &|_| ()).unwrap();
+    let set = archival::set_of(&good);
+    let before = ahead_of_its_coins(&blocks);
+    let peer = Far::listen(&Arc::new(blocks.clone()), honest(), &open());
+    let sync = sync_options(&[peer], Until::Tip);
+    for (row, from) in [("the undo data of each block", 0), ("nothing", u64::MAX)] {
+        let disk = before.reopen(Loss::Nothing);
+        let damaged = disk.modify(&Path::new(DATADIR).join("regtest/blocks/rev00000.dat")).unwrap();
+        let len = damaged.len().unwrap();
+        // A record of 8 + 1 + 32 bytes for each block, whose transactions spend nothing but at the end.
+        let from = from.max(41 * 80).min(len);
+        damaged.write_at(from, &vec![0; (len - from) as usize]).unwrap();
+        let report = jobs::sync(&options(&disk, false), &sync, &|_| ()).unwrap();
+        assert_eq!((report.height, report.end_reason), (Height::new(BLOCKS), None), "{row}");
+        archival::check_archival(&disk, &set, row);
+    }
+}
+
+/// No peer gives an old block that is off the best chain.
+#[test]
+fn lost_block_off_the_chain_is_given_up() {
+    let blocks = chain(BLOCKS);
+    let good = disk(&file(&blocks));
+    jobs::reindex(&options(&good, false), false, &|_| ()).unwrap();
+    let set = archival::set_of(&good);
+    let stale: Vec<Vec<u8>> = [50, 51].into_iter().fold(Vec::new(), |mut stale, height| {
+        let prev = stale.last().map_or_else(|| hash_of(&blocks[49]), |below: &Vec<u8>| hash_of(below));
+        stale.push(block(prev, GENESIS_TIME + 600 * height + 1, &[coinbase(height)]));
+        stale
+    });
+    let records = [&blocks[..=60], &stale, &blocks[61..]].concat();
+    let before = disk(&file(&records));
+    jobs::reindex(&options(&before, false), false, &|_| ()).unwrap();
+    let peer = Far::listen(&Arc::new(blocks.clone()), honest(), &open());
+    let sync = sync_options(&[peer], Until::Tip);
+    let check = |disk: &SimDisk, row: &str| {
+        assert_eq!(archival::set_of(disk), set, "{row}");
+        let found = jobs::doctor(&options(disk, false), Depth::Deep, &|_| ()).unwrap().findings;
+        assert!(found.is_empty(), "{row}: {found:?}");
+    };
+    let place = |at: usize| file(&records[..at]).len() as u64;
+    for (row, from, to, fetches) in
+        [("both", 61, 63, 0), ("the lower one", 61, 62, 0), ("and one of the chain", 60, 62, 1)]
+    {
+        // Peers are waited for a minute.
+        let of_peers = if fetches > 0 { sync.clone() } else { SyncOptions::alone() };
+        if fetches > 0 && !testkit::is_slow() {
+            eprintln!("skipped: {row}: SLOW=1");
+            continue;
+        }
+        let hurt = before.reopen(Loss::Nothing);
+        let damaged = hurt.modify(&Path::new(DATADIR).join("regtest/blocks/blk00000.dat")).unwrap();
+        damaged.write_at(place(from), &vec![0; (place(to) - place(from)) as usize]).unwrap();
+        let repaired = hurt.reopen(Loss::Nothing);
+        let report =
+            jobs::repair(&options(&repaired, false), &of_peers, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+        assert!(report.done.iter().any(|line| line.contains("off the chain were given up")), "{row}: {report:?}");
+        assert_eq!(report.fetched, fetches, "{row}");
+        check(&repaired, row);
+        let synced = jobs::sync(&options(&hurt, false), &sync, &|_| ());
+        if fetches == 0 {
+            assert_eq!(synced.unwrap().height, Height::new(BLOCKS), "{row}");
+            check(&hurt, row);
+        } else {
+            assert!(synced.unwrap_err().to_string().contains("run ffwd repair"), "{row}");
+        }
+    }
+}
+
+/// Power failed after bitcoind wrote its index and before the last blocks were on the disk: they are above the coins, so
+/// they are downloaded again. A lost block that the coins depend on needs a repair.
+#[test]
+fn lost_blocks_above_the_coins_are_downloaded_again() {
+    let blocks = chain(BLOCKS);
+    let (coins_at, indexed) = (80, 100);
+    let good = disk(&file(&blocks));
+    jobs::reindex(&options(&good, false), false, &|_| ()).unwrap();
+    let set = archival::set_of(&good);
+    let before = disk(&file(&blocks[..=indexed]));
+    let at_coins = Options { stop_at_height: Some(Height::new(coins_at)), ..options(&before, false) };
+    jobs::reindex(&at_coins, false, &|_| ()).unwrap();
+    let start = |height: usize| file(&blocks[..height]).len() as u64;
+    for (row, from, is_cut, lost) in [
+        ("the last is torn", start(indexed) + 90, true, 1),
+        ("the last has a torn header", start(indexed) + 30, true, 1),
+        ("the last are cut off", start(90), true, 11),
+        ("the last are zeros", start(90) + 40, false, 11),
+        ("all above the coins are zeros", start(81), false, 20),
+        ("one that is connected", start(80) + 100, true, 0),
+    ] {
+        let disk = before.reopen(Loss::Nothing);
+        let damaged = disk.modify(&Path::new(DATADIR).join("regtest/blocks/blk00000.dat")).unwrap();
+        if is_cut {
+            damaged.set_len(from).unwrap();
+        } else {
+            damaged.write_at(from, &vec![0; (start(indexed + 1) - from) as usize]).unwrap();
+        }
+        let said = Mutex::new(Vec::new());
+        let say = |event: Event| said.lock().unwrap().push(format!("{event:?}"));
+        let is_refused = lost == 0;
+        if is_refused {
+            let why = jobs::import(&options(&disk, false), &[], &say).unwrap_err().to_string();
+            assert!(why.contains("run ffwd repair"), "{row}: {why}");
+            continue;
+        }
+        let peer = Far::listen(&Arc::new(blocks.clone()), honest(), &open());
+        let report = jobs::sync(&options(&disk, false), &sync_options(&[peer], Until::Tip), &say).unwrap();
+        assert_eq!((report.height, report.end_reason), (Height::new(BLOCKS), None), "{row}");
+        let want = format!("{lost} blocks are not in the block files where the index says");
+        assert!(said.lock().unwrap().iter().any(|line| line.contains(&want)), "{row}: {said:#?}");
+        archival::check_archival(&disk, &set, row);
+    }
 }

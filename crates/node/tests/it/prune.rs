@@ -2,6 +2,7 @@
 
 use crate::chain::{chain, hash_of};
 use crate::data_directory::{self, DATADIR};
+use crate::peers::{Far, Until, honest, open, sync_options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs::{self, BlockId, SyncOptions};
 use node::options::{IndexKind, Options, Prune, Sizes, real_disk};
@@ -166,6 +167,36 @@ fn reindex_before_a_sync_begins_a_pruned_directory_anew() {
     write_files(&pruned, &blocks);
     assert_eq!(jobs::reindex_before_sync(&pruned, &|_| {}).unwrap().best, hash_of(blocks.last().unwrap()));
     check_at_tip(&pruned, &blocks, "again");
+}
+
+/// Wherever it is stopped, the next sync goes on: it removes the rest, and downloads the chain.
+#[test]
+fn stopped_reindex_of_a_pruned_directory_goes_on_with_a_sync() {
+    let blocks = chain(BLOCKS);
+    let target = Prune::Target { bytes: TARGET_BYTES };
+    let disk = SimDisk::new(0);
+    let pruned = |disk: &SimDisk| options(Path::new(DATADIR), disk.shared(), target);
+    write_files(&pruned(&disk), &blocks);
+    jobs::reindex(&pruned(&disk), false, &|_| {}).unwrap();
+    let whole = disk.reopen(Loss::Nothing);
+    let begin = whole.operations();
+    jobs::reindex_before_sync(&pruned(&whole), &|_| {}).unwrap();
+    let operations = whole.operations() - begin;
+    let peer = Far::listen(&Arc::new(blocks.clone()), honest(), &open());
+    let sync = sync_options(&[peer], Until::Tip);
+    let stride = if testkit::is_slow() { 1 } else { operations / 8 };
+    for at in (0..operations).step_by(stride as usize) {
+        let hurt = disk.reopen(Loss::Nothing);
+        hurt.fail_at(hurt.operations() + at, 1, Accident::Stop);
+        let _ = jobs::reindex_before_sync(&pruned(&hurt), &|_| {});
+        for loss in [Loss::Nothing, Loss::Unsynced] {
+            let row = format!("stopped at operation {at} of {operations}, {loss:?}");
+            let left = pruned(&hurt.reopen(loss));
+            let report = jobs::sync(&left, &sync, &|_| {}).unwrap_or_else(|why| panic!("{row}: {why}"));
+            assert_eq!((report.height, report.end_reason), (Height::new(BLOCKS), None), "{row}");
+            check_at_tip(&left, &blocks, &row);
+        }
+    }
 }
 
 #[test]

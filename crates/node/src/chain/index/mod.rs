@@ -432,20 +432,29 @@ impl BlockIndex {
             self.put_places(id, places);
             self.orphans.count_again(id);
         } else {
-            self.moved(id);
-            self.change(id).clear();
-            if self.counts_without_body(id) {
-                return Replacement { has_copy, first };
-            }
-            let above = self.headers.descendants(&[id]);
-            for &other in &above {
-                if self.body(other).validity() > Validity::Transactions {
-                    self.change(other).set_validity(Validity::Transactions);
-                }
-            }
-            self.candidates.remove(&self.headers, &[id], &above);
+            self.no_body_left(&[id]);
         }
         Replacement { has_copy, first }
+    }
+
+    /// Forgets the only places of these blocks, which are not there: see [`BlockIndex::body_lost`].
+    pub fn bodies_lost(&mut self, lost: &[NodeId]) {
+        lost.iter().for_each(|&id| drop(self.take_places(id)));
+        self.no_body_left(lost);
+    }
+
+    /// Clears blocks without a place, and lowers what stands on them.
+    fn no_body_left(&mut self, lost: &[NodeId]) {
+        lost.iter().for_each(|&id| self.moved(id));
+        lost.iter().for_each(|&id| self.change(id).clear());
+        let needed: Vec<NodeId> = lost.iter().copied().filter(|&id| !self.counts_without_body(id)).collect();
+        let above = self.headers.descendants(&needed);
+        for &other in &above {
+            if self.body(other).validity() > Validity::Transactions {
+                self.change(other).set_validity(Validity::Transactions);
+            }
+        }
+        self.candidates.remove(&self.headers, &needed, &above);
     }
 
     /// Removes the places in files that are about to be removed. Connected blocks stay complete. Other copies of a

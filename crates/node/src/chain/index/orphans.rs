@@ -25,6 +25,8 @@ pub(super) struct Orphans {
     uncounted: HashSet<NodeId>,
     /// Number of blocks adopted since the last query.
     adopted: usize,
+    /// Whether pruned blocks are wanted again.
+    wants_pruned: bool,
 }
 
 impl Orphans {
@@ -126,12 +128,18 @@ impl BlockIndex {
         }
     }
 
-    /// Adds a place of a waiting block; pruned blocks stay pruned.
+    /// Adds a place of a waiting block; pruned blocks stay pruned, unless they are wanted again.
     fn adopt(&mut self, id: NodeId, at: BlockAt) {
-        if !self.body(id).is_pruned() && self.found(id, at) == Found::First {
+        let stays = self.body(id).is_pruned() && !self.orphans.wants_pruned;
+        if !stays && self.found(id, at) == Found::First {
             self.orphans.adopted += 1;
             self.orphans.uncounted.insert(id);
         }
+    }
+
+    /// Uses blocks of the files although they were pruned: the data directory becomes archival.
+    pub(crate) fn want_pruned(&mut self) {
+        self.orphans.wants_pruned = true;
     }
 
     /// Number of waiting blocks that got a place since the last call.

@@ -265,6 +265,8 @@ impl Repair<'_> {
         opened.locked.files.forget_open_files();
         let fetched = left.len() - missing.len();
         self.report.fetched += fetched as u64;
+        let (missing, stale): (Vec<_>, Vec<_>) = missing.into_iter().partition(|&id| opened.index.read().is_active(id));
+        self.give_up(&opened, &stale)?;
         if let Some(&id) = missing.first() {
             let headers = opened.index.headers();
             return Err(not_given(missing.len(), headers.height(id), headers.hash(id)));
@@ -275,8 +277,25 @@ impl Repair<'_> {
         };
         let from =
             if self.sync.from.is_empty() { String::new() } else { format!("{given} from the files of --from, ") };
+        let count = count - stale.len();
         self.done(format!(
             "{count} blocks were put back: {here} from the files, {from}{fetched} from peers{elsewhere}"
+        ));
+        Ok(())
+    }
+
+    /// Forgets blocks off the connected chain that are not to be had, and the blocks above them: peers give no old block
+    /// that is not on their best chain. Source: Bitcoin Core b88bffe, `PeerManagerImpl::BlockRequestAllowed`.
+    fn give_up(&mut self, opened: &Opened<'_>, stale: &[NodeId]) -> Result<(), Fault> {
+        if stale.is_empty() {
+            return Ok(());
+        }
+        let above = opened.index.headers().descendants(stale);
+        opened.writer.bodies_lost(&[stale, &above].concat());
+        opened.writer.commit(&opened.reporter, None)?;
+        self.done(format!(
+            "{} blocks off the chain were given up: they are damaged, and no peer gave them",
+            stale.len()
         ));
         Ok(())
     }

@@ -53,6 +53,8 @@ impl Repair<'_> {
     pub(super) fn undo(&mut self, hashes: &[BlockHash]) -> Result<(), Fault> {
         let opened = Opened::new(self.options, self.events)?;
         let mut nodes: Vec<NodeId> = hashes.iter().filter_map(|hash| opened.index.headers().find(hash)).collect();
+        // Blocks that were given up have no undo data either.
+        nodes.retain(|&node| opened.index.read().body(node).location().is_some());
         nodes.sort_unstable_by_key(|&node| opened.index.headers().height(node));
         let mut spenders = self.next_spenders(&opened, &mut nodes)?;
         if !nodes.is_empty() && !opened.loaded.is_pruned && !self.is_on_snapshot() {
