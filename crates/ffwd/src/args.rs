@@ -61,7 +61,7 @@ pub(crate) enum Command {
     #[cfg(feature = "demo")]
     Demo(demo::Demo),
     /// Download blocks from peers, validate them, and follow the chain
-    Sync(Sync),
+    Sync(Box<Sync>),
     /// Answer bitcoind's RPC and REST calls from the data directory, without peers
     #[cfg(feature = "server")]
     Serve(server::Serve),
@@ -169,24 +169,38 @@ pub(crate) struct SignatureHintsFile {
     pub(crate) signature_hints: Option<PathBuf>,
 }
 
+/// Options of the commands that download blocks from peers.
 #[derive(Args, Clone, Debug, Default)]
-pub(crate) struct Sync {
+pub(crate) struct WithPeers {
     #[command(flatten)]
     pub(crate) core: Given<{ Place::Sync as u8 }>,
     /// Use the blocks of this data directory, blocks directory or block file, in addition to peers (repeatable). It is only read, with any obfuscation key, plain or compressed (gzip, xz, zstd); its node may run
     #[arg(long, value_name = "PATH")]
     pub(crate) from: Vec<PathBuf>,
-    /// Download window: blocks requested beyond the lowest missing one [default: 1024, as in Core]
+    /// Download window: blocks requested beyond the lowest missing one, 1 to 100000 [default: 1024, as in Core]
     #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) window: Option<u32>,
     #[command(flatten)]
     pub(crate) download: download::Download,
-    /// Exit when the best chain of the peers is connected, instead of following it. Waits for the headers of one peer, and up to a minute for the other peers of --connect and --addnode
-    #[arg(long)]
-    pub(crate) exit_at_tip: bool,
     /// Report how each line of bitcoin.conf and settings.json is handled, and exit
     #[arg(long)]
     pub(crate) check_configuration: bool,
+    /// Number of outbound connections, 8 to 12
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(8..=12))]
+    pub(crate) maxoutbound: u8,
+    #[command(flatten)]
+    pub(crate) writing: Writing,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Sync {
+    #[command(flatten)]
+    pub(crate) with_peers: WithPeers,
+    /// Exit when the best chain of the peers is connected, instead of following it. Waits for the headers of one peer, and up to a minute for the other peers of --connect and --addnode
+    #[arg(long)]
+    pub(crate) exit_at_tip: bool,
     /// Start from this snapshot of the UTXO set: load its coins, connect the blocks from there to the tip, then validate the past in the same run [default: none]. A file; a pipe; -: standard input; http:// or https://: a mirror of the file (repeatable: all of them at once; no copy is kept; a break is resumed); auto: the mirrors of the highest snapshot of --snapshot-list that this program knows; peers: chunks from the outbound peers that serve the highest snapshot that this program knows (BIP 452, a draft), peers:HASH: of the block with this hash
     #[arg(long, value_name = "FILE|URL|-|auto|peers")]
     pub(crate) snapshot: Vec<String>,
@@ -198,9 +212,6 @@ pub(crate) struct Sync {
     /// Build the UTXO set with these hints (BIP 456) up to their height, without coin look-ups [default: none]. Needs --prune and a data directory without blocks. Below that height amounts, maturity and locks of spent coins are not checked, as scripts are not. Invalid hints are detected; the sync then falls back to full validation
     #[arg(long, value_name = "FILE", conflicts_with = "snapshot")]
     pub(crate) hints: Option<PathBuf>,
-    /// Number of outbound connections
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(8..=12))]
-    pub(crate) maxoutbound: u8,
     #[cfg(feature = "server")]
     #[command(flatten)]
     pub(crate) server: server::Server,
@@ -210,10 +221,6 @@ pub(crate) struct Sync {
     pub(crate) notify: service::Notify,
     #[command(flatten)]
     pub(crate) before: Before,
-    #[command(flatten)]
-    pub(crate) writing: Writing,
-    #[command(flatten)]
-    pub(crate) common: Common,
 }
 
 /// What a sync does first.
@@ -364,6 +371,11 @@ pub(crate) mod tests {
             ("coins diff x", MissingRequiredArgument, "<B>"),
             ("hints make", MissingRequiredArgument, "FILE"),
             ("sync --hints x --snapshot y", ArgumentConflict, "--snapshot"),
+            ("repair --snapshot x", UnknownArgument, "--snapshot"),
+            ("repair --reindex 1", UnknownArgument, "--reindex"),
+            ("repair --server 1", UnknownArgument, "--server"),
+            ("repair --blocknotify x", UnknownArgument, "--blocknotify"),
+            ("repair --debuglogfile x", UnknownArgument, "--debuglogfile"),
         ] {
             let why = parse(line).expect_err(line);
             assert_eq!(why.kind(), kind, "{line}: {why}");
@@ -408,12 +420,13 @@ pub(crate) mod tests {
 
         let line = "sync --chain regtest --connect 127.0.0.1:1 --connect [::1]:2 --testactivationheight segwit@5 --test=bip94 --exit-at-tip";
         let Ok(Command::Sync(got)) = parse(line) else { panic!("{line}") };
-        assert_eq!(got.core.many::<String>("connect"), ["127.0.0.1:1", "[::1]:2"]);
+        assert_eq!(got.with_peers.core.many::<String>("connect"), ["127.0.0.1:1", "[::1]:2"]);
         assert_eq!(
-            got.common.core.many::<Activation>("testactivationheight"),
+            got.with_peers.common.core.many::<Activation>("testactivationheight"),
             [Activation { name: "segwit".into(), height: Height::new(5) }]
         );
-        assert_eq!((got.common.core.many::<TestOption>("test").len(), got.exit_at_tip, got.maxoutbound), (1, true, 8));
+        let tests = got.with_peers.common.core.many::<TestOption>("test").len();
+        assert_eq!((tests, got.exit_at_tip, got.with_peers.maxoutbound), (1, true, 8));
 
         let Ok(Command::Coins(Coins::Info(got))) = parse("coins info") else { panic!("coins info") };
         assert_eq!(SetHash::from(got.hash()), SetHash::Serialized, "Core's default");

@@ -6,8 +6,8 @@
 use crate::args::doctor::{Doctor, Repair};
 use crate::conf::OnLine;
 use crate::exit_codes::{FAULT, INTERRUPTED};
-use crate::options::values;
-use crate::sync_command::{Prepared, prepare};
+use crate::options::{Place, values};
+use crate::sync_command::{checked, load_with_peers};
 use crate::{Failure, begin, begin_read_only, limits, load, output, private_files};
 use node::Fault;
 use node::jobs::{self, Depth, Examination, Finding, RepairReport};
@@ -93,6 +93,10 @@ pub(crate) fn run(given: &Doctor) -> Result<ExitCode, Failure> {
     Ok(if found.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAULT) })
 }
 
+/// Groups of options that a repair does not use: it has no server, runs no commands, and no job before itself; its log is
+/// debug.log.
+const NOT_IN_REPAIR: [Place; 4] = [Place::Before, Place::Server, Place::Notify, Place::OwnFiles];
+
 #[derive(Serialize)]
 struct RepairObject<'a> {
     chain: &'static str,
@@ -108,7 +112,13 @@ struct RepairObject<'a> {
 ///
 /// [`Failure`].
 pub(crate) fn repair(given: &Repair, line: &OnLine) -> Result<ExitCode, Failure> {
-    let Prepared { settings, sync, .. } = prepare(&given.sync, line)?;
+    // It always ends, without peers too, so that nothing is to be checked for `--exit-at-tip`.
+    let (settings, sync) = load_with_peers(&given.with_peers, false, line)?;
+    let is_json = given.with_peers.common.json;
+    if given.with_peers.check_configuration {
+        output::print(&checked(&settings, &NOT_IN_REPAIR, is_json));
+        return Ok(ExitCode::SUCCESS);
+    }
     private_files();
     let options = &settings.options;
     limits::check(options.par, options.dbcache_bytes)?;
@@ -122,7 +132,7 @@ pub(crate) fn repair(given: &Repair, line: &OnLine) -> Result<ExitCode, Failure>
         }
         done => done?,
     };
-    if given.sync.common.json {
+    if is_json {
         output::print(&output::json(&RepairObject {
             chain: options.params.chain.name(),
             datadir: options.datadir.display().to_string(),

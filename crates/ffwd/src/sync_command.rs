@@ -3,11 +3,11 @@
 //! Absent on purpose: the job itself (`node`), and the meaning of an option (`settings`, `sync_settings`,
 //! `server_settings`).
 
-use crate::args::{HashType, Sync};
+use crate::args::{HashType, Sync, WithPeers};
 use crate::before_sync::BeforeSync;
 use crate::conf::OnLine;
 use crate::conf::{Conf, Entry};
-use crate::options::{self, CoreOption, Effect, Shown, Times};
+use crate::options::{self, CoreOption, Effect, Place, Shown, Times};
 use crate::settings::{Role, Settings};
 use crate::snapshot_source::{Asked, source};
 use crate::{Failure, coins_command, load_as, output, work};
@@ -20,36 +20,51 @@ use node::reporting::Events;
 use std::process::ExitCode;
 
 /// Everything that a sync needs to start.
-pub(crate) struct Prepared {
-    pub(crate) settings: Settings,
-    pub(crate) sync: SyncOptions,
+struct Prepared {
+    settings: Settings,
+    sync: SyncOptions,
     before: BeforeSync,
     #[cfg(feature = "server")]
     server: serve::Wanted,
 }
 
-/// Reads and checks the options. Nothing is changed.
+/// Reads and checks the options of a command that downloads blocks from peers. Nothing is changed.
 ///
 /// # Errors
 ///
 /// [`Failure`]: an option that bitcoind rejects, or that ffwd does not support.
-pub(crate) fn prepare(given: &Sync, line: &OnLine) -> Result<Prepared, Failure> {
+pub(crate) fn load_with_peers(
+    given: &WithPeers,
+    exit_at_tip: bool,
+    line: &OnLine,
+) -> Result<(Settings, SyncOptions), Failure> {
     let mut settings = load_as(Role::Sync, &given.common, Some(&given.writing), line)?;
-    #[cfg_attr(not(feature = "server"), expect(unused_mut, reason = "a server alone changes it"))]
-    let mut sync = settings.sync(given)?;
+    let sync = settings.sync(given, exit_at_tip)?;
+    Ok((settings, sync))
+}
+
+/// The same for a sync, with its server, its commands, and the jobs before it.
+///
+/// # Errors
+///
+/// Those of [`load_with_peers`].
+fn prepare(given: &Sync, line: &OnLine) -> Result<Prepared, Failure> {
+    let (mut settings, sync) = load_with_peers(&given.with_peers, given.exit_at_tip, line)?;
     #[cfg(feature = "server")]
     let server = serve::Wanted::of(settings.server(&given.server, false)?, false, &settings.categories);
     #[cfg(feature = "server")]
-    {
+    let sync = {
+        let mut sync = sync;
         sync.handle = server.handle();
         sync.peers.control = server.peers();
         if let Some(handle) = &sync.handle {
             sync.download.switch = handle.download().clone();
         }
         let read = |setting: &_| Ok(settings::number(setting));
-        let seconds = settings.files.option(&given.core, "bantime", read)?;
+        let seconds = settings.files.option(&given.with_peers.core, "bantime", read)?;
         seconds.into_iter().for_each(|seconds| sync.peers.control.bans().set_default(seconds));
-    }
+        sync
+    };
     settings.commands = settings.files.commands(&given.notify);
     let before = settings.files.before_sync(&given.before)?;
     settings.warnings.extend(settings.files.missing_blocks());
@@ -69,8 +84,9 @@ pub(crate) fn prepare(given: &Sync, line: &OnLine) -> Result<Prepared, Failure> 
 /// [`Failure`].
 pub(crate) fn run(given: &Sync, line: &OnLine) -> Result<ExitCode, Failure> {
     let mut prepared = prepare(given, line)?;
-    if given.check_configuration {
-        output::print(&prepared.checked(given.common.json));
+    let common = &given.with_peers.common;
+    if given.with_peers.check_configuration {
+        output::print(&checked(&prepared.settings, &[], common.json));
         return Ok(ExitCode::SUCCESS);
     }
     prepared.settings.own_files(&given.own_files)?;
@@ -88,7 +104,7 @@ pub(crate) fn run(given: &Sync, line: &OnLine) -> Result<ExitCode, Failure> {
         proxy: sync.proxy.as_deref(),
     };
     let from = FromSnapshot { hash, hints: given.hints.clone(), ..source(&asked)? };
-    work("sync", settings, &given.common, HashType::None, ends, |options, events| {
+    work("sync", settings, common, HashType::None, ends, |options, events| {
         let job = |options: &Options, events: Events<'_>| match before.run(options, events)? {
             Some(stopped) => Ok(stopped),
             None => jobs::sync_from(options, sync, &from, events),
@@ -100,38 +116,40 @@ pub(crate) fn run(given: &Sync, line: &OnLine) -> Result<ExitCode, Failure> {
     })
 }
 
-impl Prepared {
-    /// How each line is handled, then the warnings: for `--check-configuration`.
-    fn checked(&self, is_json: bool) -> String {
-        let conf = &self.settings.files.conf;
-        let chain = self.settings.files.chain;
-        let lines: Vec<(String, String)> = conf.applying(chain).map(|entry| becomes(entry, conf, chain)).collect();
-        let warnings = &self.settings.warnings;
-        if is_json {
-            let lines: Vec<_> =
-                lines.iter().map(|(line, outcome)| serde_json::json!({ "line": line, "outcome": outcome })).collect();
-            let datadir = self.settings.options.datadir.display().to_string();
-            let all =
-                serde_json::json!({ "chain": chain.name(), "datadir": datadir, "lines": lines, "warnings": warnings });
-            return all.to_string();
-        }
-        let head = format!("network {chain}, data directory {}", self.settings.options.datadir.display());
-        let lines = lines.into_iter().map(|(line, outcome)| format!("{line}: {outcome}"));
-        let warnings = warnings.iter().map(|warning| format!("warning: {warning}"));
-        let end = ["ffwd can start on this configuration".to_owned()];
-        std::iter::once(head).chain(lines).chain(warnings).chain(end).collect::<Vec<_>>().join("\n")
+/// How each line is handled, then the warnings: for `--check-configuration`. The command does not use options of the
+/// places in `without`.
+pub(crate) fn checked(settings: &Settings, without: &[Place], is_json: bool) -> String {
+    let conf = &settings.files.conf;
+    let chain = settings.files.chain;
+    let lines: Vec<(String, String)> = conf.applying(chain).map(|entry| becomes(entry, conf, chain, without)).collect();
+    let warnings = &settings.warnings;
+    let datadir = settings.options.datadir.display();
+    if is_json {
+        let lines: Vec<_> =
+            lines.iter().map(|(line, outcome)| serde_json::json!({ "line": line, "outcome": outcome })).collect();
+        let all = serde_json::json!({ "chain": chain.name(), "datadir": datadir.to_string(), "lines": lines, "warnings": warnings });
+        return all.to_string();
     }
+    let head = format!("network {chain}, data directory {datadir}");
+    let lines = lines.into_iter().map(|(line, outcome)| format!("{line}: {outcome}"));
+    let warnings = warnings.iter().map(|warning| format!("warning: {warning}"));
+    let end = ["ffwd can start on this configuration".to_owned()];
+    std::iter::once(head).chain(lines).chain(warnings).chain(end).collect::<Vec<_>>().join("\n")
 }
 
 /// An entry with its value, unless that is secret, and how the entry is handled.
-fn becomes(entry: &Entry, conf: &Conf, chain: Chain) -> (String, String) {
+fn becomes(entry: &Entry, conf: &Conf, chain: Chain, without: &[Place]) -> (String, String) {
     let place = &entry.setting.place;
     let Some(option) = options::find(&entry.name) else { return (format!("{place}: {}", entry.name), String::new()) };
     let value = match option.shown {
         Shown::Yes => entry.setting.value.text(),
         Shown::Never => "****",
     };
-    (format!("{place}: {}={value}", entry.name), outcome(option, entry, conf, chain))
+    let outcome = match option.line.is_some_and(|line| without.contains(&line.place)) {
+        true => "no effect on this command".to_owned(),
+        false => outcome(option, entry, conf, chain),
+    };
+    (format!("{place}: {}={value}", entry.name), outcome)
 }
 
 fn outcome(option: &CoreOption, entry: &Entry, conf: &Conf, chain: Chain) -> String {
@@ -289,11 +307,11 @@ mod tests {
             panic!("{unit}")
         };
         assert_eq!(
-            given.common.core.one::<std::path::PathBuf>("conf").as_deref(),
+            given.with_peers.common.core.one::<std::path::PathBuf>("conf").as_deref(),
             Some(Path::new("/etc/bitcoin/bitcoin.conf"))
         );
         assert_eq!(
-            given.common.core.one::<std::path::PathBuf>("datadir").as_deref(),
+            given.with_peers.common.core.one::<std::path::PathBuf>("datadir").as_deref(),
             Some(Path::new("/var/lib/bitcoind"))
         );
         for (name, want) in [
@@ -318,7 +336,7 @@ mod tests {
         let line = rewrite(words).unwrap();
         let Ok(Cli { command: Command::Sync(given) }) = Cli::try_parse_from(line.words) else { panic!("sync") };
         let prepared = prepare(&given, &line.on_line).unwrap();
-        let text = prepared.checked(false).replace(at, "@");
+        let text = checked(&prepared.settings, &[], false).replace(at, "@");
         for want in [
             "network regtest, data directory @",
             "@/bitcoin.conf line 1: regtest=1: used",
@@ -334,7 +352,7 @@ mod tests {
             assert!(text.lines().any(|line| line.starts_with(want)), "{want}\n{text}");
         }
         assert!(!text.contains("secret") && !text.contains("par=3"), "{text}");
-        let json: serde_json::Value = serde_json::from_str(&prepared.checked(true)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&checked(&prepared.settings, &[], true)).unwrap();
         assert_eq!((json["chain"].as_str(), json["lines"][1]["outcome"].as_str()), (Some("regtest"), Some("used")));
     }
 }

@@ -5,7 +5,7 @@
 //! Absent on purpose: connecting (`p2p`).
 
 use crate::Failure;
-use crate::args::Sync;
+use crate::args::WithPeers;
 use crate::listening::{Listening, check_duplicates};
 use crate::options::values::{CONNECTIONS_MAX, TestOption, upload_target, user_agent_comment};
 use crate::settings::{Files, Settings, number};
@@ -28,12 +28,12 @@ const USER_AGENT_BYTES_MAX: usize = 256;
 const NO_PEERS: &str = "--exit-at-tip ends at the tip of the peers' best chain, and with connect=0 and no addnode there are no peers: name one with --connect";
 
 impl Settings {
-    /// The options of a sync.
+    /// The options of a sync, or of a repair, which syncs missing blocks.
     ///
     /// # Errors
     ///
     /// [`Failure`].
-    pub(crate) fn sync(&mut self, given: &Sync) -> Result<SyncOptions, Failure> {
+    pub(crate) fn sync(&mut self, given: &WithPeers, exit_at_tip: bool) -> Result<SyncOptions, Failure> {
         let default_port = self.options.params.default_port;
         let connections = self.files.option(&given.core, "maxconnections", |setting| {
             u16::try_from(number(setting).min(CONNECTIONS_MAX.into()))
@@ -45,7 +45,7 @@ impl Settings {
         let seed_nodes = files.texts(&given.core, "seednode");
         check_peers(given, connect.as_deref().unwrap_or_default(), &addnode, &seed_nodes, default_port)?;
         let no_peers = connect.as_ref().is_some_and(Vec::is_empty) && addnode.is_empty();
-        if given.exit_at_tip && no_peers && given.from.is_empty() && self.options.stop_at_height.is_none() {
+        if exit_at_tip && no_peers && given.from.is_empty() && self.options.stop_at_height.is_none() {
             // An index in an unsupported format is reported first, because peers would not help.
             jobs::check_index_form(&self.options)?;
             return Err(Failure::Usage(NO_PEERS.to_owned()));
@@ -90,7 +90,7 @@ impl Settings {
             addnode,
             listen: addresses,
             proxy,
-            exit_at_tip: given.exit_at_tip,
+            exit_at_tip,
             v2transport: v2transport.unwrap_or(true),
             outbound,
             peers,
@@ -102,13 +102,13 @@ impl Settings {
     }
 
     /// Whether `--prune 0` was given: then the user asks for no pruning explicitly.
-    fn is_archival(&self, given: &Sync) -> bool {
+    fn is_archival(&self, given: &WithPeers) -> bool {
         let given = given.writing.prune.or_else(|| given.writing.core.one("prune"));
         given == Some(Prune::Off)
     }
 
     /// The connection settings that follow from one option each. `port` is that of our own addresses.
-    fn single_settings(&mut self, given: &Sync, port: u16) -> Result<PeerSettings, Failure> {
+    fn single_settings(&mut self, given: &WithPeers, port: u16) -> Result<PeerSettings, Failure> {
         let peer_block_filters = self.peer_block_filters(given)?;
         let debug_net = self.categories.contains(&"net");
         let debug_addrman = self.categories.contains(&"addrman");
@@ -137,7 +137,7 @@ impl Settings {
 
     /// Whether block filters are served, which needs their index. Source: Bitcoin Core b88bffe,
     /// `AppInitParameterInteraction`.
-    fn peer_block_filters(&mut self, given: &Sync) -> Result<bool, Failure> {
+    fn peer_block_filters(&mut self, given: &WithPeers) -> Result<bool, Failure> {
         let is_wanted = self.files.flag(&given.core, "peerblockfilters")?;
         if is_wanted != Some(true) || self.options.indexes.contains(&IndexKind::BlockFilter) {
             return Ok(is_wanted == Some(true));
@@ -160,7 +160,7 @@ impl Settings {
     }
 
     /// The addresses at which connections are accepted.
-    fn listen(&mut self, given: &Sync, whitebind: &[(SocketAddr, Permissions)]) -> Result<Listening, Failure> {
+    fn listen(&mut self, given: &WithPeers, whitebind: &[(SocketAddr, Permissions)]) -> Result<Listening, Failure> {
         let files = &mut self.files;
         let port_given = files.port(&given.core, "port")?;
         let port = port_given.unwrap_or(self.options.params.default_port);
@@ -222,7 +222,7 @@ impl OnionProxy {
 }
 
 /// `-onion`. Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
-fn onion_proxy(given: &Sync, files: &mut Files) -> Result<OnionProxy, Failure> {
+fn onion_proxy(given: &WithPeers, files: &mut Files) -> Result<OnionProxy, Failure> {
     let of_line = given.core.one::<String>("onion");
     let is_of_line = of_line.is_some();
     let text = files.value(of_line, "onion", |setting| Ok(setting.value.text().to_owned()))?;
@@ -241,13 +241,13 @@ fn onion_proxy(given: &Sync, files: &mut Files) -> Result<OnionProxy, Failure> {
 
 /// Whether addresses of this machine are announced, if it listens. Source: Bitcoin Core b88bffe, init.cpp,
 /// `InitParameterInteraction`.
-fn discovers(given: &Sync, files: &mut Files, has_proxy: bool) -> Result<bool, Failure> {
+fn discovers(given: &WithPeers, files: &mut Files, has_proxy: bool) -> Result<bool, Failure> {
     let has_external = !files.texts(&given.core, "externalip").is_empty();
     Ok(files.flag(&given.core, "discover")?.unwrap_or(!has_proxy && !has_external))
 }
 
 /// `-externalip`; the default port is our listening port.
-fn external_addresses(given: &Sync, files: &mut Files, port: u16) -> Result<Vec<PeerAddress>, Failure> {
+fn external_addresses(given: &WithPeers, files: &mut Files, port: u16) -> Result<Vec<PeerAddress>, Failure> {
     let of_line = given.core.many::<String>("externalip");
     let texts = files.texts(&given.core, "externalip");
     let one = |text: &String| {
@@ -260,20 +260,20 @@ fn external_addresses(given: &Sync, files: &mut Files, port: u16) -> Result<Vec<
 }
 
 /// The file of `-asmap`; `None` if it is negated.
-fn asmap(given: &Sync, files: &mut Files) -> Option<PathBuf> {
+fn asmap(given: &WithPeers, files: &mut Files) -> Option<PathBuf> {
     let text = given.core.one::<String>("asmap");
     let text = text.or_else(|| files.conf.get("asmap", files.chain).map(|setting| setting.value.text().to_owned()));
     text.filter(|text| !matches!(text.as_str(), "" | "0" | "1")).map(PathBuf::from)
 }
 
 /// Whether `-test=addrman` is given.
-fn has_addrman_test(given: &Sync, files: &mut Files) -> bool {
+fn has_addrman_test(given: &WithPeers, files: &mut Files) -> bool {
     let of_line = given.common.core.many::<TestOption>("test").contains(&TestOption::Addrman);
     of_line || files.conf.list("test", files.chain).iter().any(|setting| setting.value.text() == "addrman")
 }
 
 /// `-checkaddrman`.
-fn check_addresses(given: &Sync, files: &mut Files) -> Result<u32, Failure> {
+fn check_addresses(given: &WithPeers, files: &mut Files) -> Result<u32, Failure> {
     let of_line = given.core.one::<u32>("checkaddrman");
     let ratio = files.value(of_line, "checkaddrman", |setting| {
         Ok(u32::try_from(number(setting).clamp(0, 1_000_000)).unwrap_or(0))
@@ -291,7 +291,7 @@ impl Files {
     /// The peers of `connect`, from the command line and then the files, if it is set. Empty if it is negated, or if no
     /// connection is allowed. `--connect 0` is Core's -noconnect, after which the files do not count.
     /// Source: Bitcoin Core b88bffe, common/settings.cpp, `GetSettingsList`; init.cpp, `m_specified_outgoing`.
-    fn connect(&mut self, given: &Sync, none: bool) -> Option<Vec<String>> {
+    fn connect(&mut self, given: &WithPeers, none: bool) -> Option<Vec<String>> {
         let given = given.core.many::<String>("connect");
         let by_files = !given.iter().any(|address| address == "0") && self.conf.get("connect", self.chain).is_some();
         let mut list = given.clone();
@@ -305,7 +305,7 @@ impl Files {
 
 /// Rejects malformed addresses of peers.
 fn check_peers(
-    given: &Sync,
+    given: &WithPeers,
     connect: &[String],
     addnode: &[String],
     seed_nodes: &[String],
@@ -339,7 +339,7 @@ fn permitted<T>(
 /// The networks of `-onlynet`, from the command line and the files. Source: Bitcoin Core b88bffe, init.cpp,
 /// `AppInitMain`.
 fn only_networks(
-    given: &Sync,
+    given: &WithPeers,
     files: &mut Files,
     onion_proxy: &OnionProxy,
     has_proxy: bool,
@@ -366,7 +366,7 @@ fn only_networks(
 
 /// The proxy of the command line, otherwise the last of the files. Source: Bitcoin Core b88bffe, init.cpp,
 /// `AppInitMain`.
-fn proxy(given: &Sync, files: &mut Files) -> Result<Option<String>, Failure> {
+fn proxy(given: &WithPeers, files: &mut Files) -> Result<Option<String>, Failure> {
     let last = match &given.core.one::<String>("proxy") {
         Some(text) => {
             one_proxy(text).map_err(Failure::Usage)?;
@@ -407,7 +407,7 @@ fn is_unusable_unix(text: &str) -> bool {
 }
 
 /// Download limits: rate and schedule.
-fn download(given: &Sync) -> Download {
+fn download(given: &WithPeers) -> Download {
     Download {
         limits: DownloadLimits {
             rate_max: given.download.maxdownload,
@@ -420,7 +420,7 @@ fn download(given: &Sync) -> Download {
 }
 
 /// `-peertimeout`. Source: Bitcoin Core b88bffe, init.cpp, `AppInitParameterInteraction`.
-fn peer_timeout(given: &Sync, files: &mut Files) -> Result<Option<Duration>, Failure> {
+fn peer_timeout(given: &WithPeers, files: &mut Files) -> Result<Option<Duration>, Failure> {
     let seconds = given.core.one::<u32>("peertimeout").map(u64::from);
     let seconds = files.value(seconds, "peertimeout", |setting| {
         let seconds = u64::try_from(number(setting)).ok().filter(|&seconds| seconds > 0);
@@ -431,7 +431,7 @@ fn peer_timeout(given: &Sync, files: &mut Files) -> Result<Option<Duration>, Fai
 
 /// Whether DNS seeds are queried, and whether even if addresses are known. Source: Bitcoin Core b88bffe,
 /// init.cpp, `AppInitParameterInteraction`.
-fn dns_seeds(given: &Sync, files: &mut Files, connects_only: bool, clear: bool) -> Result<(bool, bool), Failure> {
+fn dns_seeds(given: &WithPeers, files: &mut Files, connects_only: bool, clear: bool) -> Result<(bool, bool), Failure> {
     let wanted = files.flag(&given.core, "dnsseed")?;
     if wanted == Some(true) && !clear {
         return Err(Failure::Usage(
@@ -448,7 +448,7 @@ fn dns_seeds(given: &Sync, files: &mut Files, connects_only: bool, clear: bool) 
     Ok((is_asked, forced == Some(true)))
 }
 
-fn user_agent_comments(given: &Sync, files: &mut Files) -> Result<Vec<String>, Failure> {
+fn user_agent_comments(given: &WithPeers, files: &mut Files) -> Result<Vec<String>, Failure> {
     let mut comments = given.core.many::<String>("uacomment");
     for text in files.list("uacomment") {
         comments.push(user_agent_comment(&text).map_err(Failure::Conf)?);

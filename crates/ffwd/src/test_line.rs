@@ -23,7 +23,7 @@ impl Given {
     /// The settings.
     pub(crate) fn load(&self, role: Role) -> Result<Settings, Failure> {
         assert!(self.datadir.path().is_dir());
-        load(&self.sync.common, Some(&self.sync.writing), role, &self.line, Arc::default())
+        load(&self.sync.with_peers.common, Some(&self.sync.with_peers.writing), role, &self.line, Arc::default())
     }
 }
 
@@ -38,7 +38,7 @@ impl Given {
 /// Those of [`sync`].
 pub(crate) fn sync_options(conf: &str, line: &str) -> Result<SyncOptions, Failure> {
     let given = sync(conf, line);
-    given.load(Role::Sync)?.sync(&given.sync)
+    given.load(Role::Sync)?.sync(&given.sync.with_peers, given.sync.exit_at_tip)
 }
 
 /// Creates both.
@@ -52,7 +52,7 @@ pub(crate) fn sync(conf: &str, line: &str) -> Given {
     let start = ["ffwd", "sync", "--datadir", datadir.path().to_str().unwrap()].into_iter();
     let line = rewrite(start.chain(line.split_whitespace()).map(OsString::from)).unwrap();
     match Cli::try_parse_from(line.words) {
-        Ok(Cli { command: Command::Sync(sync) }) => Given { sync, line: line.on_line, datadir },
+        Ok(Cli { command: Command::Sync(sync) }) => Given { sync: *sync, line: line.on_line, datadir },
         _ => panic!("{conf}"),
     }
 }

@@ -1,6 +1,6 @@
 //! The options of `ffwd doctor` and `ffwd repair`.
 
-use super::{Common, Sync};
+use super::{Common, WithPeers};
 use clap::Args;
 
 #[derive(Args, Clone, Debug)]
@@ -15,5 +15,5 @@ pub(crate) struct Doctor {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Repair {
     #[command(flatten)]
-    pub(crate) sync: Sync,
+    pub(crate) with_peers: WithPeers,
 }

@@ -146,6 +146,21 @@ fn configuration_is_checked_without_a_start() {
     for want in ["network regtest", "line 3: dbcache=50: used", "warning: ", "ffwd can start on this configuration"] {
         assert!(ran.out.contains(want), "{want} in {}", ran.out);
     }
+    let conf = "regtest=1\ndbcache=50\nserver=1\nblocknotify=true\nreindex=1\ndebuglogfile=other.log\n";
+    fs::write(directory.path().join("bitcoin.conf"), conf).unwrap();
+    let ran = run(directory.path(), "repair --datadir @ --check-configuration");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for want in [
+        "line 2: dbcache=50: used",
+        "line 3: server=1: no effect on this command",
+        "line 4: blocknotify=true: no effect on this command",
+        "line 5: reindex=1: no effect on this command",
+        "line 6: debuglogfile=other.log: no effect on this command",
+        "ffwd can start on this configuration",
+    ] {
+        assert!(ran.out.contains(want), "{want} in {}", ran.out);
+    }
+    assert!(ran.err.is_empty(), "{}", ran.err);
     fs::write(directory.path().join("bitcoin.conf"), "regtest=1\nmaxmempool=1\n").unwrap();
     let ran = run(directory.path(), "sync --datadir @ --check-configuration");
     assert!(ran.code == Some(1) && ran.err.contains("Error: -maxmempool must be at least 5 MB ("), "{ran:?}");
