@@ -7,7 +7,7 @@ use node::jobs::Hours;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Download limits")]
 pub(crate) struct Download {
-    /// Bytes a second from all peers together [default: no limit]. SIGUSR1 pauses the download of blocks, SIGUSR2 resumes it
+    /// Bytes a second from all peers together, at least 1000 [default: no limit]. SIGUSR1 pauses the download of blocks, SIGUSR2 resumes it
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1000..))]
     pub(crate) maxdownload: Option<u64>,
     /// MiB of blocks a day, counted over restarts; a tenth is kept for new blocks at the tip [default: no limit]

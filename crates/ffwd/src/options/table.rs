@@ -134,7 +134,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
         .line(Sync, "0|1", yes_or_no, "Announce addresses of this machine's interfaces that peers may connect to [default: 1 when listening without --externalip and --proxy]"),
     o("dns", Flag, Connection, NETWORK),
     o("dnsseed", Flag, Connection, Used)
-        .line(Sync, "0|1", yes_or_no, "Query DNS seeds for peers [default: 1, with --connect 0]"),
+        .line(Sync, "0|1", yes_or_no, "Query DNS seeds for peers [default: 1; 0 if --connect is given]"),
     o("externalip", Text, Connection, Used).many()
         .lines(Sync, "ADDR", text, "Address of this node that is announced to peers, IP, IP:PORT or NAME.onion (repeatable)"),
     o("fixedseeds", Flag, Connection, Used)
@@ -145,7 +145,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("i2psam", Text, Connection, NETWORK),
     o("inboundrelaypercent", Number, Connection, NETWORK),
     o("listen", Flag, Connection, Used)
-        .lines(Sync, "ADDR|0|1", text, "Accept connections on IP or IP:PORT (repeatable); 1: on every address, 0: none [default: 0, with --bind 1]"),
+        .lines(Sync, "ADDR|0|1", text, "Accept connections on IP or IP:PORT (repeatable); 1: on every address; 0: none [default: 0; 1 if --bind is given]"),
     o("listenonion", Flag, Connection, NETWORK),
     o("maxconnections", Number, Connection, Used)
         .line(Sync, "N", || clap::value_parser!(u16).range(..=i64::from(CONNECTIONS_MAX)).into(), "Maximum number of connections, 11 of them outbound [default: 200]"),
@@ -167,7 +167,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("port", Number, Connection, Used).networks_own()
         .line(Sync, "PORT", || ValueParser::new(cores(port)), "Port of --listen and --bind without one [default: the network's]"),
     o("proxy", Text, Connection, Used).many()
-        .line(Sync, "ADDR", text, "SOCKS5 proxy for every connection, HOST:PORT or unix:PATH [default: no proxy]"),
+        .line(Sync, "ADDR", text, "SOCKS5 proxy for every connection but those to this machine and local networks, HOST:PORT or unix:PATH [default: no proxy]"),
     o("proxyrandomize", Flag, Connection, Used)
         .line(Sync, "0|1", yes_or_no, "Use credentials of its own for each connection through a proxy, so that Tor gives each its own circuit [default: 1]"),
     o("seednode", Text, Connection, Used).many()
