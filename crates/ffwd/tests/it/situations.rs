@@ -638,7 +638,7 @@ fn optional_index_that_is_missing_or_damaged_is_named() {
 
 /// Core's newer block index, and that of Knots 29.4.1's chain, are never taken for an empty or a damaged one.
 #[test]
-fn block_index_of_another_program_is_named_and_left_by_a_reindex_alone() {
+fn block_index_of_another_program_is_named_and_left_until_it_is_made_again() {
     let flat: fn(&Path) = |net| {
         fs::remove_dir_all(net.join("blocks/index")).unwrap();
         fs::create_dir(net.join("blocks/index")).unwrap();
@@ -663,6 +663,10 @@ fn block_index_of_another_program_is_named_and_left_by_a_reindex_alone() {
             assert!(ran.code == Some(1) && ran.err.contains(says), "{name}: {line}: {ran:?}");
         }
         assert_eq!(fs::read_dir(net.join("blocks/index")).unwrap().count(), before, "{name}: nothing is added");
+        let ran = go(top.path(), "repair --connect 0");
+        assert!(ran.code == Some(0) && ran.out.contains("The block index was made again from"), "{name}: {ran:?}");
+        assert!(go(top.path(), "info").out.contains("height 206"), "{name}");
+        change(&net);
         let ran = go(top.path(), "reindex");
         assert!(ran.code == Some(0) && ran.out.contains("to height 206"), "{name}: {ran:?}");
         assert!(!ran.err.contains("run ffwd reindex"), "{name}: {ran:?}");
