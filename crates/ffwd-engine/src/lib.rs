@@ -32,7 +32,7 @@
 //! # Effects on the process
 //!
 //! - The library has no global state: any number of data directories can be open at a time, and several threads may
-//!   use one.   Only one job at a time changes a data directory; Core's lock files keep other programs out.
+//!   use one. Only one job at a time changes a data directory; Core's lock files keep other programs out.
 //! - A job runs on the calling thread and starts its own threads, which end with it. [`Stop`] ends a job early.
 //! - It prints nothing. Jobs that write append to `debug.log` in the data directory, as bitcoind does. Jobs send
 //!   [events](ReindexJob::on_event).

@@ -7,7 +7,7 @@
 //!
 //! - [`list`] names the tables, [`run`] runs them, [`Report`] is the result.
 //! - `bench`: checking and timing; `counters`: instructions and cycles, if the processor counts them. `report`: rows,
-//!   Markdown, CSV.   `compare`: rows compared with those of another run or program. `input`, `owned`, `library`,
+//!   Markdown, CSV. `compare`: rows compared with those of another run or program. `input`, `owned`, `library`,
 //!   `siphash`: inputs and baselines.
 //! - One module for each experiment of the list in `EXPERIMENTS`.
 //!

@@ -33,6 +33,10 @@
 //!   can replace it and [`DOWNLOAD_PEER_COUNT_MIN`] remain.
 //! - The only peer with requests in flight is never disconnected for being slow: only if no byte arrived for 10 min.
 //!
+//! Where: `list` has the blocks of one chain and their states; `link` one peer, its requests, its measured speed and
+//! whether it is quiet; `repeat` the requests that are made of a second peer; `stalling` the peers to disconnect; `seen`
+//! the state for reports. The constants below are the limits. `hub/block_download` calls the scheduler.
+//!
 //! Absent on purpose: the contents and validity of blocks.
 
 mod link;

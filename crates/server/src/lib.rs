@@ -2,8 +2,7 @@
 //! directory.
 //!
 //! In: a handle to the job (`node::handle`), settings with Core's names. Out: answers in Core's form. It must never
-//! know: how
-//! blocks are connected, file formats, command line options.
+//! know: how blocks are connected, file formats, command line options.
 //!
 //! # Where to begin
 //!
