@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// Name of the cookie file in the network's directory. Source: Core's `COOKIEAUTH_FILE`.
 const COOKIE_FILE: &str = ".cookie";
+/// Maximum timeout for clients, also if the user wants no timeout: a dead connection ends some day.
+const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 impl Settings {
     /// The settings of the server; `None` if there is to be no server. `is_wanted` is the default of `server`.
@@ -58,8 +60,9 @@ impl Settings {
         if let Some(most) = whole("rpcmaxconnections", files)? {
             made.max_connections = number_of(most);
         }
-        if let Some(seconds) = whole("rpcservertimeout", files)? {
-            made.timeout = Duration::from_secs(number_of(seconds) as u64);
+        let seconds = given.one::<u16>("rpcservertimeout").map(i64::from);
+        if let Some(seconds) = files.value(seconds, "rpcservertimeout", |setting| Ok(number(setting)))? {
+            made.timeout = timeout(seconds);
         }
         made.allow = allowed(&files.texts(given, "rpcallowip"))?;
         made.cookie_file = cookie(given, files, &net_dir)?;
@@ -91,6 +94,13 @@ impl Settings {
         }
         Ok(addresses)
     }
+}
+
+/// The timeout for clients. Source: Bitcoin Core b88bffe, httpserver.cpp, `m_rpcservertimeout`: 0 or
+/// less means no timeout.
+fn timeout(seconds: i64) -> Duration {
+    let wanted = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs);
+    wanted.unwrap_or(TIMEOUT_MAX).min(TIMEOUT_MAX)
 }
 
 /// Whether the port of an address is absent or at least 1. Source: Bitcoin Core b88bffe, `CheckHostPortOptions`,
@@ -235,6 +245,24 @@ mod tests {
             let file = made.cookie_file.as_ref();
             assert_eq!(file.is_some(), want.is_some(), "{row}: {file:?}");
             assert!(file.zip(want).is_none_or(|(file, want)| file.ends_with(want)), "{row}: {file:?}");
+        }
+    }
+
+    #[test]
+    fn timeout_of_zero_or_less_is_a_day_as_there_is_none_in_core() {
+        const DAY: u64 = 86_400;
+        for (row, conf, line, want) in [
+            ("by default", "", "", 30),
+            ("seconds", "rpcservertimeout=5", "", 5),
+            ("none", "rpcservertimeout=0", "", DAY),
+            ("below", "rpcservertimeout=-1", "", DAY),
+            ("negated", "norpcservertimeout=1", "", DAY),
+            ("more than a day", "rpcservertimeout=9999999999", "", DAY),
+            ("on the line", "rpcservertimeout=5", "--rpcservertimeout 6", 6),
+            ("none on the line", "rpcservertimeout=5", "-rpcservertimeout=0", DAY),
+        ] {
+            let made = server(&format!("server=1\n{conf}"), line).expect(row).0.expect(row);
+            assert_eq!(made.timeout, Duration::from_secs(want), "{row}");
         }
     }
 

@@ -37,7 +37,13 @@ pub(crate) struct Users {
     whitelist: BTreeMap<String, Arc<BTreeSet<String>>>,
     /// Whether a user without a whitelist may use no call.
     whitelist_default: bool,
-    cookie: Option<PathBuf>,
+    cookie: Option<Cookie>,
+}
+
+/// The cookie file, and the text that was written to it.
+struct Cookie {
+    path: PathBuf,
+    text: String,
 }
 
 /// The calls that a user may use.
@@ -73,7 +79,8 @@ impl Allowed {
 }
 
 impl Users {
-    /// The users of the settings; writes the cookie if there is no password. Drop removes the cookie.
+    /// The users of the settings; writes the cookie if there is no password. Drop removes it, unless another
+    /// program has written its own.
     ///
     /// # Errors
     ///
@@ -84,11 +91,12 @@ impl Users {
         if settings.password.is_empty() {
             if let Some(path) = &settings.cookie_file {
                 let password = hex::encode(&random::<COOKIE_BYTES>().map_err(NotStarted::System)?);
-                write_cookie(path, &password, settings.cookie_permissions).map_err(|why| {
+                let text = format!("{COOKIE_USER}:{password}");
+                write_cookie(path, &text, settings.cookie_permissions).map_err(|why| {
                     let what = format!("{} cannot be written: {why}", path.display());
                     NotStarted::Cookie(io::Error::new(why.kind(), what))
                 })?;
-                cookie = Some(path.clone());
+                cookie = Some(Cookie { path: path.clone(), text });
                 users.push(User::plain(COOKIE_USER, &password).map_err(NotStarted::System)?);
             }
         } else {
@@ -135,8 +143,10 @@ impl Users {
 
 impl Drop for Users {
     fn drop(&mut self) {
-        if let Some(path) = &self.cookie {
-            // No program can use the cookie any more.
+        // The data directory is free by now: a program that has started in it meanwhile has its own cookie there.
+        if let Some(Cookie { path, text }) = &self.cookie
+            && fs::read(path).is_ok_and(|found| found == text.as_bytes())
+        {
             let _ = fs::remove_file(path);
         }
     }
@@ -175,14 +185,14 @@ fn random<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-fn write_cookie(path: &Path, password: &str, permissions: CookiePermissions) -> io::Result<()> {
+fn write_cookie(path: &Path, text: &str, permissions: CookiePermissions) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
     let temporary = PathBuf::from(temporary);
     // A temporary file of a stopped program may have other permissions.
     let _ = fs::remove_file(&temporary);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-    write!(file, "{COOKIE_USER}:{password}")?;
+    file.write_all(text.as_bytes())?;
     drop(file);
     fs::set_permissions(&temporary, fs::Permissions::from_mode(permissions.mode()))?;
     fs::rename(&temporary, path)
@@ -194,6 +204,22 @@ mod tests {
 
     fn header(text: &str) -> Vec<u8> {
         format!("Basic {}", STANDARD.encode(text)).into_bytes()
+    }
+
+    /// At its end bitcoind may have started, which has written its own at the same place.
+    #[test]
+    fn cookie_of_another_program_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let cookie = dir.path().join(".cookie");
+        let settings = Settings { cookie_file: Some(cookie.clone()), ..Settings::default() };
+        for (row, text, stays) in
+            [("its own", None, false), ("another one", Some("__cookie__:1"), true), ("an empty one", Some(""), true)]
+        {
+            let users = Users::new(&settings).unwrap();
+            text.iter().for_each(|text| fs::write(&cookie, text).unwrap());
+            drop(users);
+            assert_eq!(fs::read_to_string(&cookie).ok().as_deref(), text.filter(|_| stays), "{row}");
+        }
     }
 
     #[test]

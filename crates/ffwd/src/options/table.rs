@@ -322,7 +322,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("rpcport", Number, Rpc, Used).networks_own()
         .line(Server, "PORT", || clap::value_parser!(u16).range(1..).into(), "Port of the server [default: the network's]"),
     o("rpcservertimeout", Number, Rpc, Used)
-        .line(Server, "SECONDS", || clap::value_parser!(u16).range(1..).into(), "Seconds for a client to send a request [default: 30]"),
+        .line(Server, "SECONDS", || clap::value_parser!(u16).into(), "Seconds for a client to send a request; 0: a day [default: 30]"),
     o("rpcthreads", Number, Rpc, Used)
         .line(Server, "N", || clap::value_parser!(u16).range(1..=256).into(), "Number of calls processed in parallel [default: 16]"),
     o("rpcuser", Text, Rpc, Used).secret()
