@@ -1,18 +1,41 @@
 //! Access without a password: only from this machine, and for data that names peers only for the user who runs the
-//! server. A page of another site must not read it through a browser on this machine (DNS rebinding).
+//! server. A page of another site must not read it through a browser on this machine (DNS rebinding), and must not make
+//! calls with a password that the browser has stored (CSRF).
 
 use crate::app::{App, Ends};
+use crate::auth::Allowed;
 use crate::connections::Seat;
 use crate::owner;
-use crate::plain::{WRONG_PASSWORD_DELAY, plain, unauthorized};
+use crate::plain::{WRONG_PASSWORD_DELAY, no_store, plain, unauthorized};
 use axum::extract::{Request, State};
-use axum::http::{Extensions, StatusCode, header, uri::Authority};
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode, header, uri::Authority};
 use axum::middleware::Next;
 use axum::response::Response;
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
+
+/// A browser's own word about the page that sends a request.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Calls that a user with a password must be allowed to use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Needed {
+    /// Some call.
+    AnyCall,
+    /// The call that shows the peers: the page shows them too.
+    Peers,
+}
+
+impl Needed {
+    fn is_allowed(self, allowed: &Allowed) -> bool {
+        match self {
+            Needed::AnyCall => allowed.any(),
+            Needed::Peers => allowed.allows("getpeerinfo"),
+        }
+    }
+}
 
 /// Passes on requests that [`allow`] accepts.
 pub(crate) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
@@ -32,7 +55,7 @@ async fn allow<F: Future<Output = Response>>(
     answer: impl FnOnce(Request) -> F,
 ) -> Response {
     if !is_near(&request) {
-        return with_password(app, request, answer).await;
+        return with_password(app, request, Needed::AnyCall, answer).await;
     }
     if let Some(refusal) = foreign_name(&request) {
         return refusal;
@@ -59,7 +82,7 @@ pub(crate) async fn allow_owner<F: Future<Output = Response>>(
             return answer(request).await;
         }
     }
-    with_password(app, request, answer).await
+    with_password(app, request, Needed::Peers, answer).await
 }
 
 fn is_near(request: &Request) -> bool {
@@ -69,14 +92,40 @@ fn is_near(request: &Request) -> bool {
 async fn with_password<F: Future<Output = Response>>(
     app: &App,
     request: Request,
+    needed: Needed,
     answer: impl FnOnce(Request) -> F,
 ) -> Response {
-    let sent = request.headers().get(header::AUTHORIZATION).map(|sent| app.users.check(sent.as_bytes()));
-    match sent {
-        Some(Some(allowed)) if allowed.any() => answer(request).await,
-        Some(_) => wrong_password(app, request.extensions()).await,
-        None => unauthorized(),
+    let Some(sent) = request.headers().get(header::AUTHORIZATION) else { return unauthorized() };
+    match app.users.check(sent.as_bytes()) {
+        Some(allowed) if needed.is_allowed(&allowed) => answer(request).await,
+        Some(_) if needed == Needed::Peers => {
+            no_store(plain(StatusCode::FORBIDDEN, "This user may not call getpeerinfo, whose peers are shown here\n"))
+        }
+        _ => wrong_password(app, request.extensions()).await,
     }
+}
+
+/// Refuses a call that a browser sends for a page of another site: it may add a stored password to a form, which needs
+/// no permission of this server. Clients that are no browsers send neither header.
+pub(crate) fn of_another_site(headers: &HeaderMap) -> Option<Response> {
+    let why = "A page of another site may make no calls\n";
+    is_of_another_site(headers).then(|| no_store(plain(StatusCode::FORBIDDEN, why)))
+}
+
+fn is_of_another_site(headers: &HeaderMap) -> bool {
+    match (headers.get(SEC_FETCH_SITE), headers.get(header::ORIGIN)) {
+        (Some(site), _) => site != "same-origin" && site != "none",
+        // Browsers omit the first one where neither TLS nor a loopback address protects the connection.
+        (None, Some(origin)) => !is_same_host(origin, headers.get(header::HOST)),
+        (None, None) => false,
+    }
+}
+
+/// Whether an Origin has the authority of a Host header. An origin that is not told ("null") has none.
+fn is_same_host(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
+    let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+    let host = host.and_then(|host| host.to_str().ok());
+    origin.zip(host).is_some_and(|((_, authority), host)| authority.eq_ignore_ascii_case(host))
 }
 
 /// Logs it, and delays the answer; if slots are short, the connection is closed for others meanwhile.
@@ -106,6 +155,33 @@ fn is_own(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_of_other_sites_are_known_by_what_the_browser_sends() {
+        const FORM: &str = "http://evil.example";
+        for (row, site, origin, host, want) in [
+            ("no browser", None, None, Some("127.0.0.1:8332"), false),
+            ("no browser, HTTP/1.0", None, None, None, false),
+            ("a form of another site", Some("cross-site"), Some(FORM), Some("127.0.0.1:8332"), true),
+            ("of another port", Some("same-site"), Some("http://127.0.0.1:80"), Some("127.0.0.1:8332"), true),
+            ("its own page", Some("same-origin"), Some("http://127.0.0.1:8332"), Some("127.0.0.1:8332"), false),
+            ("the user", Some("none"), None, Some("127.0.0.1:8332"), false),
+            ("an unknown word", Some("x"), None, Some("127.0.0.1:8332"), true),
+            ("older: another site", None, Some(FORM), Some("127.0.0.1:8332"), true),
+            ("older: another port", None, Some("http://127.0.0.1"), Some("127.0.0.1:8332"), true),
+            ("older: a file, or a sandbox", None, Some("null"), Some("127.0.0.1:8332"), true),
+            ("older: no scheme", None, Some("127.0.0.1:8332"), Some("127.0.0.1:8332"), true),
+            ("older: no host", None, Some("http://127.0.0.1:8332"), None, true),
+            ("older: its own page", None, Some("http://LOCALHOST:8332"), Some("localhost:8332"), false),
+            ("older: its own page, behind a proxy", None, Some("https://node.example"), Some("node.example"), false),
+        ] {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [(SEC_FETCH_SITE, site), (header::ORIGIN, origin), (header::HOST, host)] {
+                value.map(|value| headers.insert(name, HeaderValue::from_static(value)));
+            }
+            assert_eq!(is_of_another_site(&headers), want, "{row}");
+        }
+    }
 
     #[test]
     fn only_addresses_and_localhost_are_own() {

@@ -49,6 +49,9 @@ async fn root(State(app): State<Arc<App>>, request: Request) -> Response {
 }
 
 async fn rpc(app: &App, request: Request) -> Response {
+    if let Some(refusal) = guard::of_another_site(request.headers()) {
+        return refusal;
+    }
     let Some(sent) = request.headers().get(header::AUTHORIZATION) else { return unauthorized() };
     let Some(allowed) = app.users.check(sent.as_bytes()) else {
         return guard::wrong_password(app, request.extensions()).await;

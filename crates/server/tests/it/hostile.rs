@@ -339,6 +339,43 @@ fn page_and_events_are_for_the_user_of_the_program() {
     }
 }
 
+/// A user who may not call getpeerinfo does not see the peers on the page either.
+#[test]
+fn whitelist_without_getpeerinfo_excludes_the_page() {
+    for (calls, want) in [("getblockcount", 403), ("getblockcount,getpeerinfo", 200)] {
+        let whitelist = vec![format!("bob:{calls}")];
+        let site = Site::with(Settings { whitelist, ..Settings::default() });
+        let get = |path: &str| {
+            format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/html\r\n{AUTH}Connection: close\r\n\r\n")
+        };
+        assert_eq!(site.raw(get("/").as_bytes()).0, want, "{calls}: the page");
+        let mut events = site.connect();
+        events.write_all(get("/events").as_bytes()).unwrap();
+        assert_eq!(next_status(&mut events), want.to_string(), "{calls}: its events");
+        assert_eq!(site.raw(get("/metrics").as_bytes()).0, 200, "{calls}: the metrics name no peer");
+    }
+}
+
+/// A browser that knows the password sends it with a form of any site: the call must not run.
+#[test]
+fn forms_of_other_sites_make_no_calls() {
+    let site = Site::new(None);
+    let call = "{\"method\":\"getblockcount\"}";
+    for (row, headers, want) in [
+        ("a form", "Origin: http://evil.example\r\nSec-Fetch-Site: cross-site\r\n", 403),
+        ("a form, from an older browser", "Origin: http://evil.example\r\n", 403),
+        ("a form in a sandbox", "Origin: null\r\n", 403),
+        ("a page of this server", "Origin: http://127.0.0.1:8332\r\nSec-Fetch-Site: same-origin\r\n", 200),
+        ("the same, from an older browser", "Origin: http://127.0.0.1:8332\r\n", 200),
+        ("no browser", "", 200),
+    ] {
+        let length = call.len();
+        let head = format!("POST / HTTP/1.1\r\nHost: 127.0.0.1:8332\r\n{AUTH}Content-Type: text/plain\r\n{headers}");
+        let request = format!("{head}Connection: close\r\nContent-Length: {length}\r\n\r\n{call}");
+        assert_eq!(site.raw(request.as_bytes()).0, want, "{row}");
+    }
+}
+
 /// The headers of an answer that does not end.
 #[cfg(target_os = "linux")]
 fn headers(site: &Site, request: &str) -> String {
