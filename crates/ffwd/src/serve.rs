@@ -20,7 +20,6 @@ use server::registry::Registry;
 use server::settings::Settings;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 use store::private_files::PrivateDir;
 use watch::Board;
@@ -85,9 +84,8 @@ impl Wanted {
             events(event);
         };
         let events: Events<'_> = &seen;
-        let stop = options.stop.clone();
         let program = Program {
-            stop: Box::new(move || stop.store(true, Ordering::SeqCst)),
+            stop: options.stop.clone(),
             set_mock_time: clock::setter(&options.params),
             log_path: options.log_path().unwrap_or_default(),
             is_served: self.is_served,

@@ -61,7 +61,7 @@ impl App {
 
     /// Whether the work queue is full, which is logged.
     pub(crate) fn refuses(&self) -> bool {
-        let is_crowded = self.context.is_crowded();
+        let is_crowded = self.context.pool.is_crowded();
         if is_crowded {
             self.log(self.client_lines.refused());
         }

@@ -1,5 +1,6 @@
 //! State for calls.
 
+mod pool;
 pub mod registry;
 
 use crate::ban_file::BanFile;
@@ -11,20 +12,20 @@ use node::Fault;
 use node::chain::index::PruneHeight;
 use node::handle::{Handle, Live, Quiet};
 use p2p::Peers;
+use pool::Pool;
 use primitives::{BlockHash, Height};
 use registry::Registry;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use watch::Board;
 
 /// Data and functions of the program, in addition to the job's handle.
 pub struct Program {
-    /// Ends the program, as the first Ctrl-C does.
-    pub stop: Box<dyn Fn() + Send + Sync>,
+    /// Whether the program is to end: the flag of the job's options, which Ctrl-C and SIGTERM set too.
+    pub stop: Arc<AtomicBool>,
     /// Sets the job's clock, on regtest; 0 for the machine's.
     pub set_mock_time: Option<fn(u64)>,
     /// The complete path of debug.log.
@@ -57,15 +58,16 @@ pub struct Context {
     pub block_scan: Scan,
     active: Mutex<BTreeMap<u64, (String, Instant)>>,
     next_active: AtomicU64,
-    stopping: AtomicBool,
+    /// Whether the server has ended.
+    ended: AtomicBool,
     /// Log categories that were switched since the start.
     logging: Mutex<BTreeMap<&'static str, bool>>,
     /// Last known lowest height from which on all blocks are stored.
     prune_height: Mutex<PruneHeight>,
     /// Last result of the number of transactions up to a block.
     counted: Mutex<Option<(BlockHash, u64)>>,
-    /// Slots for calls: running ones, and those that wait for a thread.
-    room: Semaphore,
+    /// Permits for threads.
+    pub(crate) pool: Pool,
 }
 
 impl Context {
@@ -81,29 +83,18 @@ impl Context {
             block_scan: Scan::default(),
             active: Mutex::default(),
             next_active: AtomicU64::new(0),
-            stopping: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             logging: Mutex::default(),
             prune_height: Mutex::default(),
             counted: Mutex::default(),
-            room: Semaphore::new(THREADS + WORK_QUEUE),
+            pool: Pool::new(THREADS, WORK_QUEUE),
         }
     }
 
     /// Allows at most `threads` running calls, and `work_queue` waiting ones.
     #[must_use]
     pub fn with_room(self, threads: usize, work_queue: usize) -> Context {
-        Context { room: Semaphore::new(threads.max(1) + work_queue.max(1)), ..self }
-    }
-
-    /// Whether no more calls are accepted.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.room.available_permits() == 0
-    }
-
-    /// Waits for a slot for a call that needs a thread.
-    pub(crate) async fn place(&self) -> Option<SemaphorePermit<'_>> {
-        // It is never closed.
-        self.room.acquire().await.ok()
+        Context { pool: Pool::new(threads, work_queue), ..self }
     }
 
     /// Read access to the job.
@@ -158,20 +149,24 @@ impl Context {
         self.logging.lock().unwrap_or_else(PoisonError::into_inner).get(category).copied()
     }
 
-    /// Ends the program.
+    /// Ends the program, as the first Ctrl-C does.
     pub fn stop(&self) {
-        self.stopping.store(true, Relaxed);
-        (self.program.stop)();
+        self.program.stop.store(true, SeqCst);
     }
 
-    /// Whether the program is to end.
+    /// Whether the program is to end, or the server has ended: waiting calls return.
     pub fn is_stopping(&self) -> bool {
-        self.stopping.load(Relaxed)
+        self.program.stop.load(Relaxed) || self.has_ended()
     }
 
-    /// The server ends: wakes all waiting calls.
+    /// The server ends.
     pub(crate) fn end(&self) {
-        self.stopping.store(true, Relaxed);
+        self.ended.store(true, Relaxed);
+    }
+
+    /// Whether the server has ended, which it does after the job.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Relaxed)
     }
 
     /// Records a running call until the result is dropped.

@@ -12,7 +12,6 @@ use crate::json::Json;
 use crate::registry::{Call, Run, Wait};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 /// Interval of checks of a condition that a call waits for.
@@ -69,7 +68,7 @@ pub(crate) async fn execute(context: Arc<Context>, body: Vec<u8>, allowed: Allow
     let parsed = if body.len() < 1 << 16 {
         Json::parse(&body).ok()
     } else {
-        spawn_blocking(move || Json::parse(&body).ok()).await.unwrap_or_default()
+        context.pool.on_thread(move || Json::parse(&body).ok()).await.flatten()
     };
     let Some(parsed) = parsed else {
         return failed(Some(Json::Null), false, &RpcError::new(Code::Parse, "Parse error"));
@@ -132,16 +131,19 @@ async fn batch(context: &Arc<Context>, requests: Vec<Json>, allowed: &Allowed) -
             }
             now.push(request);
         }
-        let shared = Arc::clone(context);
-        let _place = context.place().await;
-        let done = spawn_blocking(move || {
-            for request in now {
-                let answer = answer_now(&shared, request, replies.are_full());
-                replies.push(answer);
-            }
-            replies
-        });
-        replies = done.await.unwrap_or_default();
+        // Without any, a call that waits must not wait for a thread too.
+        if !now.is_empty() {
+            let shared = Arc::clone(context);
+            let work = move || {
+                for request in now {
+                    let answer = answer_now(&shared, request, replies.are_full());
+                    replies.push(answer);
+                }
+                replies
+            };
+            // Its place is free again before the next call takes one: a batch does not wait for itself.
+            replies = context.pool.on_thread(work).await.unwrap_or_default();
+        }
         if let Some(Ok(Request { id, is_v2, method, params })) = later {
             let result = if replies.are_full() { Err(too_long()) } else { call(context, method, params).await };
             replies.push((!(is_v2 && id.is_none())).then(|| reply(result, id, is_v2)));
@@ -217,15 +219,14 @@ async fn call(context: &Arc<Context>, method: String, params: Json) -> Result<Js
     match call.run {
         Run::Now(run) => {
             let shared = Arc::clone(context);
-            let _place = context.place().await;
-            let done = spawn_blocking(move || run_now(&shared, &method, run, &values)).await;
-            done.unwrap_or_else(|_| Err(RpcError::new(Code::Internal, "the call panicked")))
+            let done = context.pool.on_thread(move || run_now(&shared, &method, run, &values)).await;
+            done.unwrap_or_else(|| Err(RpcError::new(Code::Internal, "the call panicked")))
         }
         // A switch to a pool thread would cost more than the call.
         Run::AtOnce(run) => run_now(context, &method, run, &values),
         Run::Later(run) => {
             // It occupies no thread, but counts: beyond the limit, waiting clients are refused as in Core.
-            let _place = context.place().await;
+            let _place = context.pool.place().await;
             let _active = context.begin(&method);
             let wait = run(context, &Args::new(&values))?;
             wait_for(context, &wait).await
@@ -238,7 +239,8 @@ async fn wait_for(context: &Context, wait: &Wait) -> Result<Json, RpcError> {
         if let Some(answer) = (wait.until)(context)? {
             return Ok(answer);
         }
-        if context.is_stopping() || wait.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        let is_over = context.is_stopping() && !wait.outlasts_stop;
+        if is_over || wait.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Ok((wait.otherwise)(context)?.unwrap_or_default());
         }
         sleep(LOOK_INTERVAL).await;

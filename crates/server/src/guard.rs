@@ -13,7 +13,6 @@ use axum::middleware::Next;
 use axum::response::Response;
 use std::net::IpAddr;
 use std::sync::Arc;
-use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 /// A browser's own word about the page that sends a request.
@@ -77,8 +76,8 @@ pub(crate) async fn allow_owner<F: Future<Output = Response>>(
     }
     if is_near(&request) && !request.headers().contains_key(header::AUTHORIZATION) {
         let ends = request.extensions().get::<Ends>().copied();
-        let look = spawn_blocking(move || ends.is_some_and(|ends| owner::is_own(ends.client, ends.server)));
-        if look.await.unwrap_or(false) {
+        let look = move || ends.is_some_and(|ends| owner::is_own(ends.client, ends.server));
+        if app.context.pool.on_spare_thread(look).await.unwrap_or(false) {
             return answer(request).await;
         }
     }

@@ -71,7 +71,7 @@ impl Server {
         let router = routes::router(Arc::new(app));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            .max_blocking_threads(settings.threads.max(1))
+            .max_blocking_threads(context.pool.threads_max())
             .thread_name("ffwd-rpc")
             .build()
             .map_err(NotStarted::System)?;

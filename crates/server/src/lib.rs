@@ -13,8 +13,8 @@
 //!
 //! # Threads
 //!
-//! `ffwd-http` polls all connections. `ffwd-rpc`, at most `-rpcthreads` threads, run calls. The job never waits for
-//! either, and none of its locks is held while an answer is formatted.
+//! `ffwd-http` polls all connections. `ffwd-rpc`, at most `-rpcthreads` threads, run calls; two more make metrics and
+//! look up users. The job never waits for any of them, and none of its locks is held while an answer is formatted.
 
 mod app;
 pub mod args;

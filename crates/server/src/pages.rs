@@ -13,7 +13,6 @@ use axum::routing::get;
 use futures_util::StreamExt as _;
 use std::convert::Infallible;
 use std::sync::Arc;
-use tokio::task::spawn_blocking;
 
 /// Content security policy of the page: only its own code, and its events from this server.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
@@ -65,7 +64,7 @@ pub(crate) async fn page(_request: Request) -> Response {
 /// The page's event stream, until the server ends.
 async fn events(State(app): State<Arc<App>>, request: Request) -> Response {
     let context = app.context.clone();
-    let Some(events) = app.publisher.events(move || context.is_stopping()) else {
+    let Some(events) = app.publisher.events(move || context.has_ended()) else {
         return no_store(plain(StatusCode::SERVICE_UNAVAILABLE, "Too many pages are open\n"));
     };
     // The connection is not closed for another while its reader is connected, and uses no slot for calls.
@@ -80,13 +79,14 @@ async fn events(State(app): State<Arc<App>>, request: Request) -> Response {
 /// Metrics for Prometheus.
 async fn metrics(State(app): State<Arc<App>>) -> Response {
     let board = app.context.program.board.clone();
-    match spawn_blocking(move || board.metrics()).await {
-        Ok(text) => {
+    // An operator needs them most when all calls are blocked.
+    match app.context.pool.on_spare_thread(move || board.metrics()).await {
+        Some(text) => {
             let mut response = no_store(plain(StatusCode::OK, text));
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(watch::CONTENT_TYPE));
             response
         }
-        Err(_) => no_store(plain(StatusCode::INTERNAL_SERVER_ERROR, "")),
+        None => no_store(plain(StatusCode::INTERNAL_SERVER_ERROR, "")),
     }
 }
 

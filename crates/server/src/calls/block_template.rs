@@ -75,7 +75,12 @@ fn get_block_template(context: &Context, args: &Args<'_>) -> Result<Wait, RpcErr
     };
     Ok(Wait {
         until: Box::new(move |context| {
-            let live = context.live()?;
+            let live = match context.live() {
+                Ok(live) => live,
+                // The job opens the data directory anew, or ends.
+                Err(_) if known.is_some() => return Ok(None),
+                Err(why) => return Err(why),
+            };
             let is_new = known.is_none_or(|known| tip(&live) != known);
             let made = is_new.then(|| template(&live, &rules)).transpose()?;
             if made.is_some() {
@@ -85,6 +90,7 @@ fn get_block_template(context: &Context, args: &Args<'_>) -> Result<Wait, RpcErr
             Ok(made)
         }),
         deadline: None,
+        outlasts_stop: false,
         otherwise: Box::new(|_| Err(RpcError::new(Code::NotConnected, "Shutting down"))),
     })
 }

@@ -5,7 +5,8 @@ use crate::context::Context;
 use crate::error::RpcError;
 use crate::json::Json;
 use crate::openrpc::{self, Scope};
-use crate::registry::{Arg, Call, Kind, Run};
+use crate::registry::{Arg, Call, Kind, Run, Wait};
+use std::time::{Duration, Instant};
 
 /// These calls.
 pub(super) const CALLS: &[Call] = &[
@@ -42,7 +43,7 @@ pub(super) const CALLS: &[Call] = &[
         name: "stop",
         about: "Request a graceful shutdown of ffwd.",
         args: &[Arg::optional("wait", Kind::Num, "how long to wait in ms").hidden()],
-        run: Run::Now(stop),
+        run: Run::Later(stop),
     },
     Call {
         category: "control",
@@ -78,12 +79,17 @@ fn help(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     }
 }
 
-fn stop(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+/// It occupies no thread, so that it is answered while all of them are blocked.
+fn stop(context: &Context, args: &Args<'_>) -> Result<Wait, RpcError> {
     context.stop();
-    if let Some(ms) = args.maybe_int64(0)?.and_then(|ms| u64::try_from(ms).ok()) {
-        std::thread::sleep(std::time::Duration::from_millis(ms));
-    }
-    Ok("ffwd stopping".into())
+    let pause = args.maybe_int64(0)?.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
+    let answer = || Ok(Some("ffwd stopping".into()));
+    Ok(Wait {
+        until: Box::new(move |_| if pause.is_none() { answer() } else { Ok(None) }),
+        deadline: pause.map(|pause| Instant::now() + pause),
+        outlasts_stop: true,
+        otherwise: Box::new(move |_| answer()),
+    })
 }
 
 fn uptime(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {

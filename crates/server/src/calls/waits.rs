@@ -6,6 +6,7 @@ use crate::error::RpcError;
 use crate::json::Json;
 use crate::registry::{Arg, Call, Kind, Run, Wait};
 use primitives::BlockHash;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const TIMEOUT: Arg =
@@ -47,25 +48,24 @@ pub(super) const CALLS: &[Call] = &[
 
 fn wait_for_new_block(context: &Context, args: &Args<'_>) -> Result<Wait, RpcError> {
     let deadline = deadline(args, 0)?;
+    let tip = tip(context)?;
     let known = match args.is_given(1) {
         true => args.block_hash(1, "current_tip")?,
-        false => tip(context)?.1,
+        false => tip.1,
     };
-    Ok(wait(deadline, move |_, hash| hash != known))
+    Ok(wait(tip, deadline, move |(_, hash)| hash != known))
 }
 
 fn wait_for_block(context: &Context, args: &Args<'_>) -> Result<Wait, RpcError> {
     let wanted = args.block_hash(0, "blockhash")?;
     let deadline = deadline(args, 1)?;
-    tip(context)?;
-    Ok(wait(deadline, move |_, hash| hash == wanted))
+    Ok(wait(tip(context)?, deadline, move |(_, hash)| hash == wanted))
 }
 
 fn wait_for_block_height(context: &Context, args: &Args<'_>) -> Result<Wait, RpcError> {
     let wanted = i64::from(args.int(0)?);
     let deadline = deadline(args, 1)?;
-    tip(context)?;
-    Ok(wait(deadline, move |height, _| i64::from(height) >= wanted))
+    Ok(wait(tip(context)?, deadline, move |(height, _)| i64::from(height) >= wanted))
 }
 
 fn deadline(args: &Args<'_>, at: usize) -> Result<Option<Instant>, RpcError> {
@@ -77,27 +77,35 @@ fn deadline(args: &Args<'_>, at: usize) -> Result<Option<Instant>, RpcError> {
     }
 }
 
-fn tip(context: &Context) -> Result<(u32, BlockHash), RpcError> {
+/// Height and hash of a chain's last block.
+type Tip = (u32, BlockHash);
+
+fn tip(context: &Context) -> Result<Tip, RpcError> {
     let live = context.live()?;
     let index = live.index.read();
     let id = index.tip();
     Ok((index.headers().height(id).to_u32(), index.headers().hash(id)))
 }
 
-fn shown(height: u32, hash: BlockHash) -> Json {
+fn shown((height, hash): Tip) -> Json {
     Json::object().put("hash", hash).put("height", height).end()
 }
 
-fn wait(deadline: Option<Instant>, is_it: impl Fn(u32, BlockHash) -> bool + Send + Sync + 'static) -> Wait {
+/// Waits for a tip for which `is_it` is true; `seen` is the tip now.
+///
+/// While the job opens the data directory anew, or ends, there is no tip: the wait goes on, and at its end the last seen
+/// tip is the answer.
+fn wait(seen: Tip, deadline: Option<Instant>, is_it: impl Fn(Tip) -> bool + Send + Sync + 'static) -> Wait {
+    let seen = Arc::new(Mutex::new(seen));
+    let last = seen.clone();
     Wait {
         until: Box::new(move |context| {
-            let tip = tip(context)?;
-            Ok(is_it(tip.0, tip.1).then(|| shown(tip.0, tip.1)))
+            let Ok(tip) = tip(context) else { return Ok(None) };
+            *seen.lock().unwrap_or_else(PoisonError::into_inner) = tip;
+            Ok(is_it(tip).then(|| shown(tip)))
         }),
         deadline,
-        otherwise: Box::new(|context| {
-            let (height, hash) = tip(context)?;
-            Ok(Some(shown(height, hash)))
-        }),
+        outlasts_stop: false,
+        otherwise: Box::new(move |_| Ok(Some(shown(*last.lock().unwrap_or_else(PoisonError::into_inner))))),
     }
 }

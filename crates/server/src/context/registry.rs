@@ -134,6 +134,8 @@ pub struct Wait {
     pub until: Condition,
     /// End of the wait.
     pub deadline: Option<Instant>,
+    /// Whether the wait goes on after the program was told to end.
+    pub outlasts_stop: bool,
     /// The answer at the end of the wait.
     pub otherwise: Condition,
 }

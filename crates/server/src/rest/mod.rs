@@ -27,7 +27,6 @@ use hyper::body::Body as _;
 use node::handle::Live;
 use primitives::{BlockHash, Hash256};
 use std::sync::Arc;
-use tokio::task::spawn_blocking;
 
 /// Cache control for bytes that never change: one day, so that an update of the program takes effect.
 const IMMUTABLE: &str = "public, immutable, max-age=86400";
@@ -237,17 +236,16 @@ async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
-    let Some(_place) = app.context.place().await else { return crate::plain::not_found().await };
     let context = app.context.clone();
-    let done = spawn_blocking(move || {
+    let work = move || {
         let live = context.live().map_err(|why| Refusal {
             status: StatusCode::SERVICE_UNAVAILABLE,
             message: format!("Service temporarily unavailable: {}", why.message),
         })?;
         handler(&context, &live, &Query { path: &target[prefix.len()..], target: &target, body: &body })
-    });
+    };
     let panicked = || Refusal { status: StatusCode::INTERNAL_SERVER_ERROR, message: "the request panicked".into() };
-    let reply = done.await.unwrap_or_else(|_| Err(panicked()));
+    let reply = app.context.pool.on_thread(work).await.unwrap_or_else(|| Err(panicked()));
     let reply = reply.unwrap_or_else(|refusal| Reply {
         status: refusal.status,
         content_type: "text/plain",

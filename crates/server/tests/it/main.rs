@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "all of it is test")]
 
+mod blocked;
 mod calls;
 mod exact;
 mod generate;

@@ -17,6 +17,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 use store::blockfiles::Limits;
@@ -144,7 +145,7 @@ impl Site {
             clock: SystemTime::now,
         };
         let program = Program {
-            stop: Box::new(|| {}),
+            stop: stop.clone(),
             set_mock_time: how.set_mock_time,
             log_path: dir.path().join("debug.log"),
             is_served: true,
@@ -197,6 +198,28 @@ impl Site {
             let header = primitives::hex::encode(&blocks[height][..80]);
             assert_eq!(self.call("submitheader", &format!("[\"{header}\"]")), Ok(Json::Null), "header {height}");
         }
+    }
+
+    /// Ends the job, as Ctrl-C does; the server goes on.
+    pub(crate) fn end_job(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        assert!(self.job.take().is_some_and(|job| job.join().is_ok()), "the job ends well");
+    }
+
+    /// Blocks the job, and with it every call that asks it, until the result is dropped: as a full disk does.
+    pub(crate) fn block_job(&self) -> Sender<()> {
+        let (end, ended) = channel::<()>();
+        let (begun, begins) = channel();
+        let handle = self.handle.clone();
+        std::thread::spawn(move || {
+            handle.ask(move |_| {
+                begun.send(()).unwrap();
+                let _ = ended.recv();
+                Ok(())
+            })
+        });
+        begins.recv().unwrap();
+        end
     }
 
     /// The directory of the network's files; relative paths of calls begin there.
@@ -260,6 +283,6 @@ impl Drop for Site {
         self.stop.store(true, Ordering::Relaxed);
         let ended = self.job.take().map(JoinHandle::join);
         drop(self.server.take());
-        assert!(std::thread::panicking() || ended.is_some_and(|ended| ended.is_ok()), "the job ends well");
+        assert!(std::thread::panicking() || ended.is_none_or(|ended| ended.is_ok()), "the job ends well");
     }
 }

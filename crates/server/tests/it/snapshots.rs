@@ -42,6 +42,9 @@ fn loadtxoutset_loads_while_other_calls_read() {
     let reader = site.handle.live().unwrap();
     let tip = reader.index.read().tip();
     let (result, end) = std::thread::scope(|scope| {
+        // It goes on while the job opens the directory anew, and sees the snapshot.
+        let wait = scope.spawn(|| site.call("waitforblockheight", "[299]"));
+        std::thread::sleep(Duration::from_millis(200));
         let load = scope.spawn(|| site.call("loadtxoutset", &good));
         for _ in 0..20 {
             let count = text(site.call("getblockcount", "[]"));
@@ -51,6 +54,7 @@ fn loadtxoutset_loads_while_other_calls_read() {
         assert!(reader.block(tip).unwrap().is_some(), "which reads on");
         let end = Instant::now();
         drop(reader);
+        assert_eq!(text(wait.join().unwrap()), format!("{{\"hash\":\"{BASE}\",\"height\":299}}"));
         (load.join().unwrap(), end)
     });
     let path = site.net_dir().join("good.dat");
