@@ -1,9 +1,15 @@
 //! Open connections: their maximum number, and which one is closed for a new one.
 //!
-//! `-rpcmaxconnections` slots are for connections with a request in progress, and for those that have sent none yet.
-//! An answered client that keeps its connection, and a reader of the page's events, use no slot: neither costs a
-//! thread, and neither keeps others out. All of them together are at most [`CONNECTIONS_MAX`].
+//! `-rpcmaxconnections` slots are for connections with a request in progress or an answer that is being sent, and for
+//! those that have sent nothing yet. An answered client that keeps its connection, and a reader of the page's events,
+//! use no slot: neither costs a thread, and neither keeps others out. All of them together are at most
+//! [`CONNECTIONS_MAX`].
+//!
+//! A client that has shown a right password is trusted: its requests and answers are never cut off for another client.
+//! While another client waits for room, an untrusted connection is closed after its next answer, or within an answer
+//! that it takes too slowly: frequent requests do not use up the connections.
 
+use crate::long_bodies::SLOWEST_BYTES_A_S;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,6 +26,13 @@ const GRACE: Duration = Duration::from_millis(200);
 /// Time after a wrong password before the connection may be closed for a new one: it is closed before idle ones, so
 /// that others are answered, and each guess still occupies a slot for this time.
 const WRONG_GRACE: Duration = Duration::from_millis(50);
+/// Maximum bytes of a part of an answer: see `sent_body`.
+pub(crate) const PART_BYTES_MAX: usize = 64 << 10;
+/// Time by which a client without a password may be late in taking its answer, before its connection may be closed for
+/// a new one.
+const SEND_GRACE: Duration = Duration::from_secs(2);
+/// Time for such a client to take a part of its answer: what a long request has for as many bytes.
+const PART_TIME: Duration = Duration::from_millis(PART_BYTES_MAX as u64 * 1000 / SLOWEST_BYTES_A_S);
 
 /// Interval of checks while all slots are busy; the end of a connection, or an idle one, ends it early.
 const BUSY_PAUSE: Duration = Duration::from_millis(500);
@@ -38,14 +51,22 @@ pub(crate) struct Connections {
 struct Table {
     next: u64,
     open: BTreeMap<u64, Open>,
+    /// Number of clients that wait for room, at most one for each listener.
+    waiting: usize,
 }
 
 #[derive(Debug)]
 struct Open {
-    /// Number of requests in progress, except those whose client still sends a body without a password.
+    /// Number of requests in progress, answers that are being sent included, except those whose client still sends a
+    /// body without a password.
     busy: usize,
-    /// Since when no request is in progress.
+    /// Since when no request is in progress. For an answer that is being sent: when its parts would have been sent at
+    /// the lowest rate, and never later than now.
     idle_since: Instant,
+    /// Whether an answer is being sent.
+    is_sending: bool,
+    /// Whether the client has shown a right password.
+    is_trusted: bool,
     /// Since when the answer to a wrong password is delayed.
     wrong_since: Option<Instant>,
     /// Whether a request was answered.
@@ -69,7 +90,16 @@ enum Room {
 impl Open {
     fn new() -> Open {
         let idle_since = Instant::now();
-        Open { busy: 0, idle_since, wrong_since: None, is_answered: false, reads_events: false, task: None }
+        Open {
+            busy: 0,
+            idle_since,
+            is_sending: false,
+            is_trusted: false,
+            wrong_since: None,
+            is_answered: false,
+            reads_events: false,
+            task: None,
+        }
     }
 
     /// Whether it uses one of the slots.
@@ -77,11 +107,14 @@ impl Open {
         !self.reads_events && (self.busy > 0 || !self.is_answered)
     }
 
-    /// Time until it may be closed for a new one; `None` while it is busy.
+    /// Time until it may be closed for a new one; `None` while it must not be.
     fn time_left(&self) -> Option<Duration> {
         match (self.wrong_since, self.busy) {
             (Some(since), _) => Some(WRONG_GRACE.saturating_sub(since.elapsed())),
             (None, 0) => Some(GRACE.saturating_sub(self.idle_since.elapsed())),
+            _ if self.is_sending && !self.is_trusted && !self.reads_events => {
+                Some(SEND_GRACE.saturating_sub(self.idle_since.elapsed()))
+            }
             _ => None,
         }
     }
@@ -123,10 +156,13 @@ impl Connections {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until one more can be opened without closing a busy connection, one idle for less than [`GRACE`], or one
-    /// whose wrong password is younger than [`WRONG_GRACE`]; new ones wait in the system's queue meanwhile.
+    /// Waits until one more can be opened without closing a busy connection, one idle for less than [`GRACE`], one
+    /// whose wrong password is younger than [`WRONG_GRACE`], or one that is late by less than [`SEND_GRACE`] in taking
+    /// its answer.
     pub(crate) async fn room(&self) {
+        let mut waits = None;
         while let Some(left) = self.time_to_room() {
+            waits.get_or_insert_with(|| Waits::new(self));
             tokio::select! {
                 () = sleep(left) => {}
                 () = self.changed.notified() => {}
@@ -177,6 +213,22 @@ impl Connections {
     }
 }
 
+/// A client that waits for room, counted until this is dropped.
+struct Waits<'c>(&'c Connections);
+
+impl<'c> Waits<'c> {
+    fn new(connections: &'c Connections) -> Waits<'c> {
+        connections.lock().waiting += 1;
+        Waits(connections)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.lock().waiting -= 1;
+    }
+}
+
 /// The entry of one connection, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Seat {
@@ -189,6 +241,18 @@ impl Seat {
         if let Some(open) = self.connections.lock().open.get_mut(&self.id) {
             change(open);
         }
+    }
+
+    /// Records that the client has shown a right password.
+    pub(crate) fn trust(&self) {
+        self.change(|open| open.is_trusted = true);
+    }
+
+    /// Whether the connection must be closed after the next answer: another client waits for room, and this one has
+    /// shown no password.
+    pub(crate) fn must_close(&self) -> bool {
+        let table = self.connections.lock();
+        table.waiting > 0 && table.open.get(&self.id).is_some_and(|open| !open.is_trusted)
     }
 
     /// Delays the answer to a wrong password.
@@ -234,10 +298,26 @@ impl Drop for Seat {
 #[derive(Debug)]
 pub(crate) struct Busy(Arc<Seat>);
 
+impl Busy {
+    /// The answer is being sent from now on.
+    pub(crate) fn sends(&self) {
+        self.0.change(|open| {
+            open.is_sending = true;
+            open.idle_since = Instant::now();
+        });
+    }
+
+    /// The client has taken the earlier parts of the answer, and gets the next one.
+    pub(crate) fn sends_part(&self) {
+        self.0.change(|open| open.idle_since = Instant::now().min(open.idle_since + PART_TIME));
+    }
+}
+
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.change(|open| {
             open.busy = open.busy.saturating_sub(1);
+            open.is_sending = false;
             open.is_answered = true;
             open.idle_since = Instant::now();
         });
@@ -409,6 +489,70 @@ mod tests {
             assert_eq!(connections.lock().room(1), Room::After(BUSY_PAUSE), "in progress");
             drop(busy);
             assert_eq!(connections.lock().room(1), Room::Free);
+        });
+    }
+
+    /// One connection that is opened, with a task that does nothing.
+    fn opened(connections: &Arc<Connections>) -> Arc<Seat> {
+        let mut seats = Vec::new();
+        connections.open(|seat| {
+            seats.push(Arc::new(seat));
+            tokio::spawn(async {}).abort_handle()
+        });
+        seats.pop().unwrap()
+    }
+
+    #[test]
+    fn untrusted_connections_are_closed_after_answers_while_others_wait() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let connections = Arc::new(Connections::new(2));
+            let untrusted = opened(&connections);
+            let trusted = opened(&connections);
+            trusted.trust();
+            let busy = [untrusted.clone().busy(), trusted.clone().busy()];
+            assert!(!untrusted.must_close(), "nobody waits");
+            let mut room = Box::pin(connections.room());
+            assert!(tokio::time::timeout(GRACE, room.as_mut()).await.is_err());
+            assert!(untrusted.must_close() && !trusted.must_close());
+            drop(room);
+            assert!(!untrusted.must_close(), "nobody waits any more");
+            drop(busy);
+        });
+    }
+
+    /// A trusted client takes its answer at any pace; another one at a lowest rate, or its connection makes room.
+    #[test]
+    fn answers_that_untrusted_clients_do_not_take_make_room() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let connections = Arc::new(Connections::new(1));
+            let seat = opened(&connections);
+            let busy = seat.clone().busy();
+            busy.sends();
+            let left = || match connections.lock().room(1) {
+                Room::After(left) => left,
+                other => panic!("{other:?}"),
+            };
+            assert!(left() <= SEND_GRACE && left() > GRACE, "{:?}", left());
+            sleep(GRACE).await;
+            assert!(left() <= SEND_GRACE - GRACE, "{:?}", left());
+            busy.sends_part();
+            assert!(left() <= SEND_GRACE - GRACE + PART_TIME, "a part is worth its time: {:?}", left());
+            (0..1_000).for_each(|_| busy.sends_part());
+            assert!(left() <= SEND_GRACE, "time is not saved up: {:?}", left());
+            let late = Instant::now().checked_sub(SEND_GRACE).unwrap();
+            seat.change(|open| open.idle_since = late);
+            assert_eq!(connections.lock().room(1), Room::Close(0));
+            seat.change(|open| open.reads_events = true);
+            assert_eq!(connections.lock().room(1), Room::Free, "a reader uses no slot");
+            assert_eq!(connections.lock().open[&0].time_left(), None, "and stays");
+            seat.change(|open| open.reads_events = false);
+            seat.trust();
+            assert_eq!(connections.lock().room(1), Room::After(BUSY_PAUSE), "in progress");
+            drop(busy);
+            assert_eq!(connections.lock().room(1), Room::Free);
+            assert!(!connections.lock().open[&0].is_sending);
         });
     }
 }

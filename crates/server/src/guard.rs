@@ -96,11 +96,21 @@ async fn with_password<F: Future<Output = Response>>(
 ) -> Response {
     let Some(sent) = request.headers().get(header::AUTHORIZATION) else { return unauthorized() };
     match app.users.check(sent.as_bytes()) {
-        Some(allowed) if needed.is_allowed(&allowed) => answer(request).await,
+        Some(allowed) if needed.is_allowed(&allowed) => {
+            trust(request.extensions());
+            answer(request).await
+        }
         Some(_) if needed == Needed::Peers => {
             no_store(plain(StatusCode::FORBIDDEN, "This user may not call getpeerinfo, whose peers are shown here\n"))
         }
         _ => wrong_password(app, request.extensions()).await,
+    }
+}
+
+/// Records that the client of the connection has shown a right password.
+pub(crate) fn trust(of_request: &Extensions) {
+    if let Some(seat) = of_request.get::<Arc<Seat>>() {
+        seat.trust();
     }
 }
 

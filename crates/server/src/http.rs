@@ -7,11 +7,12 @@
 //! Absent on purpose: HTTP itself (`hyper`), paths (`routes`).
 
 use crate::app::{App, Ends};
-use crate::connections::Connections;
+use crate::connections::{Connections, PART_BYTES_MAX, Seat};
 use crate::context::Context;
 use crate::not_started::NotStarted;
 use crate::plain::plain;
 use crate::routes;
+use crate::sent_body::SentBody;
 use crate::settings::Settings;
 use axum::Router;
 use axum::body::Body;
@@ -19,6 +20,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::pin;
@@ -35,6 +37,8 @@ const HEADERS_BYTES_MAX: usize = 8192;
 /// Maximum bytes of headers that are read: beyond [`HEADERS_BYTES_MAX`] a request is refused in Core's words, beyond
 /// this by hyper.
 const HEADERS_BYTES_READ: usize = 8 * HEADERS_BYTES_MAX;
+// hyper has one bound for both directions: see `sent_body`.
+const _: () = assert!(HEADERS_BYTES_READ == PART_BYTES_MAX);
 /// Maximum lines of headers that are read: more than fit into [`HEADERS_BYTES_MAX`], so that too many are refused in
 /// Core's words.
 const HEADERS_COUNT_MAX: usize = HEADERS_BYTES_MAX / "a:\r\n".len();
@@ -190,15 +194,14 @@ async fn accept(
     ended: watch::Receiver<bool>,
 ) {
     loop {
-        // While all slots are used, clients wait in the system's queue.
-        connections.room().await;
         match listener.accept().await {
             // As in Core, a client that is not allowed gets no answer.
             Ok((_, peer)) if !settings.is_allowed(peer.ip()) => {}
             Ok((stream, client)) => {
                 let Ok(server) = stream.local_addr() else { continue };
                 let ends = Ends { client, server };
-                // An idle connection may have become busy since, and another listener may have used its slot.
+                // Without room one client waits here, so that it is known that one waits, and further ones wait in the
+                // system's queue.
                 connections.room().await;
                 // Small answers must not be delayed.
                 let _ = stream.set_nodelay(true);
@@ -226,7 +229,7 @@ async fn serve(
     ends: Ends,
     timeout: Duration,
     router: Router,
-    seat: crate::connections::Seat,
+    seat: Seat,
     mut ended: watch::Receiver<bool>,
 ) {
     // A client that does not read its answer times out.
@@ -238,17 +241,18 @@ async fn serve(
         let busy = seat.clone().busy();
         let seat = seat.clone();
         async move {
-            if header_bytes(request.uri(), request.headers()) > HEADERS_BYTES_MAX {
-                let mut response = plain(StatusCode::BAD_REQUEST, "");
-                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-                return Ok(response);
-            }
+            let is_long = header_bytes(request.uri(), request.headers()) > HEADERS_BYTES_MAX;
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(ends);
-            request.extensions_mut().insert(seat);
-            let response = router.oneshot(request).await;
-            drop(busy);
-            response
+            request.extensions_mut().insert(seat.clone());
+            let mut response = match is_long {
+                true => plain(StatusCode::BAD_REQUEST, ""),
+                false => router.oneshot(request).await?,
+            };
+            if is_long || seat.must_close() {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response.map(|body| SentBody::new(body, busy)))
         }
     });
     let stream = Box::pin(stream);
@@ -273,7 +277,108 @@ async fn serve(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::extract::Request;
+    use axum::routing::get;
+    use std::io::{Read as _, Write as _};
     use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::time::Instant;
+
+    /// More than the system's buffers hold of a client that does not read.
+    const LONG_BYTES: usize = 32 << 20;
+
+    /// A server with one slot. `/long` and `/trusted` have a long answer, the second one after a right password.
+    fn with_one_slot(test: impl FnOnce(SocketAddr)) {
+        let long = |request: Request, is_trusted: bool| async move {
+            let seat = request.extensions().get::<Arc<Seat>>().unwrap();
+            is_trusted.then(|| seat.trust());
+            vec![0; LONG_BYTES]
+        };
+        let router = Router::new()
+            .route("/long", get(move |request: Request| long(request, false)))
+            .route("/trusted", get(move |request: Request| long(request, true)))
+            .route("/none", get(async || StatusCode::NO_CONTENT))
+            .route("/", get(async || "short"));
+        let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let settings = Arc::new(Settings { max_connections: 1, ..Settings::default() });
+        let (end, ended) = watch::channel(false);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || runtime.block_on(run(vec![listener], settings, router, ended)));
+            // Also after a panic: the thread is waited for.
+            let _end = end;
+            test(address);
+        });
+    }
+
+    fn asked(address: SocketAddr, request: &str) -> std::net::TcpStream {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.write_all(request.replace('@', " HTTP/1.1\r\nHost: x\r\n").as_bytes()).unwrap();
+        stream
+    }
+
+    /// All bytes until the connection is closed.
+    fn rest(mut stream: std::net::TcpStream) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // It may be reset.
+        let _ = stream.read_to_end(&mut bytes);
+        bytes
+    }
+
+    const SHORT: &str = "GET /@Connection: close\r\n\r\n";
+
+    /// A client may pause within its answer for as long as `-rpcservertimeout`, whoever else wants its slot.
+    #[test]
+    fn trusted_client_loses_no_part_of_a_long_answer() {
+        with_one_slot(|address| {
+            let long = asked(address, "GET /trusted@Connection: close\r\n\r\n");
+            let mut other = asked(address, SHORT);
+            other.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+            assert!(other.read(&mut [0]).is_err(), "there is one slot, and it is used until the answer is taken");
+            assert!(rest(long).len() > LONG_BYTES, "nothing is missing");
+            assert!(rest(other).ends_with(b"short"), "then the other one is answered");
+        });
+    }
+
+    #[test]
+    fn untrusted_client_that_does_not_read_loses_its_answer_to_others() {
+        with_one_slot(|address| {
+            let long = asked(address, "GET /long@Connection: close\r\n\r\n");
+            std::thread::sleep(Duration::from_millis(200));
+            let begun = Instant::now();
+            assert!(rest(asked(address, SHORT)).ends_with(b"short"));
+            let time = begun.elapsed();
+            assert!(time > Duration::from_secs(1) && time < Duration::from_secs(10), "{time:?}");
+            assert!(rest(long).len() < LONG_BYTES);
+        });
+    }
+
+    #[test]
+    fn untrusted_client_that_reads_its_answer_has_all_of_it() {
+        with_one_slot(|address| {
+            let long = asked(address, "GET /long@Connection: close\r\n\r\n");
+            let other = asked(address, SHORT);
+            assert!(rest(long).len() > LONG_BYTES);
+            assert!(rest(other).ends_with(b"short"));
+        });
+    }
+
+    /// Lengths are announced, and the connection is kept.
+    #[test]
+    fn answers_of_each_kind_follow_each_other_on_one_connection() {
+        with_one_slot(|address| {
+            let requests = "HEAD /long@\r\nGET /none@\r\nGET /@\r\nGET /long@\r\n".to_owned() + SHORT;
+            let bytes = rest(asked(address, &requests));
+            let heads: Vec<_> = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+            let heads = heads.concat();
+            let lengths: Vec<_> = heads.lines().filter_map(|line| line.strip_prefix("content-length: ")).collect();
+            let long = LONG_BYTES.to_string();
+            assert_eq!(lengths, [&*long, "5", &long, "5"], "{heads}");
+            assert_eq!(heads.matches("HTTP/1.1 20").count(), 5, "{heads}");
+            assert_eq!(bytes.iter().filter(|byte| **byte == 0).count(), LONG_BYTES);
+        });
+    }
 
     #[test]
     fn both_wildcards_have_one_port_and_are_warned_about() {

@@ -47,6 +47,7 @@ mod routes;
 #[cfg(feature = "descriptors")]
 pub mod scan;
 pub mod script_call;
+mod sent_body;
 pub mod settings;
 pub mod tx_decode;
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// Maximum number of concurrent bodies of more than a MiB.
 const LONG_BODIES: usize = 2;
 /// Minimum bytes a second of a long body, from its beginning on, while others wait for its slot.
-const SLOWEST_BYTES_A_S: u128 = 1 << 20;
+pub(crate) const SLOWEST_BYTES_A_S: u64 = 1 << 20;
 /// The minimum rate applies after the first second.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -47,7 +47,7 @@ impl LongBodies {
 
     /// Whether an upload with `bytes` received since `begun` must release its slot.
     pub(crate) fn is_too_slow(&self, bytes: usize, begun: Instant) -> bool {
-        let wanted = begun.elapsed().saturating_sub(GRACE).as_millis() * SLOWEST_BYTES_A_S / 1000;
+        let wanted = begun.elapsed().saturating_sub(GRACE).as_millis() * u128::from(SLOWEST_BYTES_A_S) / 1000;
         self.waiting.load(Relaxed) > 0 && (bytes as u128) < wanted
     }
 }

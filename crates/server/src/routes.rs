@@ -56,6 +56,7 @@ async fn rpc(app: &App, request: Request) -> Response {
     let Some(allowed) = app.users.check(sent.as_bytes()) else {
         return guard::wrong_password(app, request.extensions()).await;
     };
+    guard::trust(request.extensions());
     let body = match read_body(app, request).await {
         Ok(body) => body,
         Err(refusal) => return refusal,

@@ -4,6 +4,7 @@
 
 mod blocked;
 mod calls;
+mod crowds;
 mod exact;
 mod generate;
 mod hostile;
