@@ -14,7 +14,7 @@
 
 use super::context::Context;
 use super::outbound::automatic::{has_addresses, reachable};
-use super::outbound::offers_enough;
+use super::outbound::may_offer_enough;
 use crate::api::PeerId;
 use crate::own_addresses;
 use crate::peer::{Kind, Peer};
@@ -149,7 +149,7 @@ impl AddressRelay {
         let sought = reachable(&cx.config);
         let mut processed = 0;
         for mut entry in told.into_iter().take(taken) {
-            if !has_addresses(entry.services) && !offers_enough(entry.services, initial) {
+            if !has_addresses(entry.services) && !may_offer_enough(entry.services, initial) {
                 continue;
             }
             entry.time = believed(entry.time, now);

@@ -12,7 +12,9 @@
 //! is drawn.
 
 use super::super::context::Context;
-use super::{DIAL_COUNT_MAX, DIAL_INTERVAL, Dialed, Failures, Outbound, can_reach, is_of_other_service, offers_enough};
+use super::{
+    DIAL_COUNT_MAX, DIAL_INTERVAL, Dialed, Failures, Outbound, can_reach, is_of_other_service, may_offer_enough,
+};
 use crate::addresses::{Addresses, From, Networks};
 use crate::api::{Config, Reachable};
 use crate::peer::{Kind, Peer};
@@ -194,7 +196,7 @@ impl Outbound {
             let address = anchor.peer.address;
             let may = address.is_valid()
                 && can_reach(&cx.config, address)
-                && offers_enough(anchor.services, cx.chain.initial_download())
+                && may_offer_enough(anchor.services, cx.chain.initial_download())
                 && !groups.contains(&cx.config.groups.group(address))
                 && self.may_dial(cx, &anchor.peer, now);
             if may {
@@ -231,7 +233,8 @@ impl Outbound {
             let is_feeler = next == Next::Of(Kind::Feeler);
             let address = entry.peer.address;
             let is_rested = unix.saturating_sub(entry.last_try()) >= REST_S || draw >= DRAWS_OF_RESTED;
-            let offers = if is_feeler { has_addresses(entry.services) } else { offers_enough(entry.services, initial) };
+            let offers =
+                if is_feeler { has_addresses(entry.services) } else { may_offer_enough(entry.services, initial) };
             let may = can_reach(&cx.config, address)
                 && is_rested
                 && offers

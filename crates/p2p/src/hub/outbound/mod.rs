@@ -305,10 +305,18 @@ pub(super) fn is_fetched(peer: &Peer, now: Now) -> bool {
     peer.kind == Kind::AddressFetch && age > ADDRESS_FETCH_TIMEOUT
 }
 
-/// Whether an automatic peer offers the required services.
+/// Whether an automatic peer offers the required services in its `version` message.
 pub(super) fn offers_enough(offered: u64, initial_download: bool) -> bool {
-    let expected = expected_services(offered, initial_download);
-    offered & expected == expected && offered & services::OTHER_CHAIN == 0
+    may_offer_enough(offered, initial_download) && offered & services::OTHER_CHAIN == 0
+}
+
+/// Whether a peer at an address with these services in gossip, peers.dat or anchors.dat may offer enough.
+///
+/// Gossip can add any bit to any address, so no bit may count against an address. That of another chain counts only
+/// in a `version` message: otherwise one peer could exclude all honest addresses.
+pub(super) fn may_offer_enough(told: u64, initial_download: bool) -> bool {
+    let expected = expected_services(told, initial_download);
+    told & expected == expected
 }
 
 /// Services that an automatic peer must offer: witnesses, and all blocks, or after initial download only the last ones.

@@ -424,6 +424,32 @@ fn peer_of_another_chain_is_asked_for_nothing() {
     assert_eq!(world.gone, [], "who was named stays connected");
 }
 
+/// Gossip adds services to a known address, and takes none away: an attacker may add this bit to every honest one.
+#[test]
+fn service_bit_of_another_chain_from_gossip_keeps_no_address_out() {
+    let served = served();
+    let peers: Vec<_> = (0..4).map(|i| address(50 + i, 1)).collect();
+    let (anchor, known) = (peers[0], &peers[1..]);
+    let told = |peer: &PeerAddress| AddressEntry {
+        peer: *peer,
+        services: services::NETWORK | services::WITNESS | services::OTHER_CHAIN,
+        time: START_UNIX as u32 - 100,
+    };
+    let mut book = memory(known);
+    known.iter().for_each(|peer| _ = book.add(&[told(peer)], NetAddress::V4([99, 1, 0, 0]), 0, START_UNIX));
+    assert!(known.iter().all(|peer| book.entry(peer).unwrap().services & services::OTHER_CHAIN != 0), "as in Core");
+    let config = Config { block_relay_count: 1, anchors: vec![told(&anchor)], ..automatic(book) };
+    let mut world = World::with_config(Chain::new(), config);
+    for peer in &peers {
+        world.honest(&peer.to_string(), &served);
+    }
+    world.run(20 * S);
+    assert_eq!(outbound(&world).len(), known.len());
+    let is_anchor = |peer: &crate::peer::Peer| peer.target == crate::wire::Target::Peer(anchor);
+    assert!(world.hub.context.peers.values().any(|peer| peer.kind == Kind::BlockRelay && is_anchor(peer)));
+    assert_eq!(world.gone, []);
+}
+
 #[test]
 fn automatic_peer_of_another_chain_is_left() {
     let served = served();
