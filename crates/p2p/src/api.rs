@@ -256,10 +256,20 @@ pub enum BlockVerdict {
     Stored,
     /// Its bytes are not a body of its header, or CheckBlock refuses them: the peer that sent them is disconnected,
     /// and the block is requested from another. The header is not marked.
-    BadBody(String),
+    BadBody {
+        /// The peer of [`Event::Block`]: several peers may have sent a body of this block.
+        peer: PeerId,
+        /// Why, in Core's words.
+        reason: String,
+    },
     /// Its bytes are not a block: it is requested again, from another peer or later. A peer that sends such bytes
     /// repeatedly is disconnected.
-    Unreadable(String),
+    Unreadable {
+        /// The peer of [`Event::Block`].
+        peer: PeerId,
+        /// Why.
+        reason: String,
+    },
     /// The block is permanently invalid. The node marks its header *before* it reports this verdict. The peer that
     /// sent the block is disconnected, and so is every peer whose best chain has it.
     Invalid(String),

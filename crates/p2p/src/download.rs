@@ -181,7 +181,8 @@ pub struct Download {
     /// One list for each chain of the peers, the preferred chain first.
     lists: Vec<List>,
     requests: HashMap<BlockHash, Request>,
-    /// Blocks passed to the node without a verdict yet: the sending peer, and their size in bytes.
+    /// Blocks passed to the node without a verdict yet: the sending peer, and their size in bytes. If several peers sent
+    /// one, the last that was passed on: an unsolicited body does not stand in the way of a requested one.
     unjudged: HashMap<BlockHash, (PeerId, usize)>,
     unjudged_bytes: usize,
     links: BTreeMap<PeerId, Link>,
@@ -543,11 +544,13 @@ impl Download {
         Some(peer)
     }
 
-    /// The body of a block was invalid: it is requested again. Returns the peer that sent it.
-    pub fn bad_body(&mut self, hash: &BlockHash) -> Option<PeerId> {
-        let peer = self.end_judging(hash)?;
-        self.set_state(hash, WantState::Missing);
-        Some(peer)
+    /// The body that `peer` sent of a block was invalid: the block is requested again, unless another body of it, which
+    /// arrived later, has no verdict yet.
+    pub fn bad_body(&mut self, peer: PeerId, hash: &BlockHash) {
+        if self.unjudged.get(hash).is_some_and(|(of, _)| *of == peer) {
+            self.end_judging(hash);
+            self.set_state(hash, WantState::Missing);
+        }
     }
 
     // The clock.

@@ -4,7 +4,7 @@
 //! Block:  header [u8; 80] | body; the merkle root is sha256d(body). A body that starts with
 //! [`INVALID`] matches its header, and is invalid when it is connected.
 
-use crate::api::{BlockVerdict, Want};
+use crate::api::{BlockVerdict, PeerId, Want};
 use crate::chain::{ChainView, FilterHeader, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
 use crate::packet::Packet;
 use primitives::{BlockHash, Hash256, Header, Height, MedianTime, Target, Work};
@@ -214,12 +214,12 @@ impl Chain {
         self.lock().nodes.len()
     }
 
-    /// Stores a block whose body matches its header.
-    pub fn store(&self, bytes: &[u8]) -> BlockVerdict {
+    /// Stores a block of this peer if its body matches its header.
+    pub fn store(&self, peer: PeerId, bytes: &[u8]) -> BlockVerdict {
         let (head, body) = bytes.split_first_chunk::<80>().expect("the caller saw a header");
         let header = Header(*head);
         if self.judges && kernels::sha256::sha256d(body) != header.merkle_root().0 {
-            return BlockVerdict::BadBody("bad-txnmrklroot".to_owned());
+            return BlockVerdict::BadBody { peer, reason: "bad-txnmrklroot".to_owned() };
         }
         self.lock().put_body(&header.hash(), body.to_vec());
         BlockVerdict::Stored

@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::reporting::Reporter;
 use crate::session::chainview::SharedChain;
 use crate::session::options::SyncOptions;
-use p2p::{BlockVerdict, Event, Network, Want};
+use p2p::{BlockVerdict, Event, Network, PeerId, Want};
 use primitives::BlockHash;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -132,7 +132,7 @@ impl Fetch<'_, '_> {
                 return Err(Fault::Stopped);
             }
             match receiver.recv_timeout(EVENT_PATIENCE) {
-                Ok(Event::Block { hash, bytes, .. }) => self.take(hash, &bytes, take)?,
+                Ok(Event::Block { peer, hash, bytes, .. }) => self.take(peer, hash, &bytes, take)?,
                 Ok(Event::Targets(_) | Event::WantMore) => self.ask(),
                 Ok(Event::Note(text)) => reporter.note(text),
                 Ok(_) => {}
@@ -144,7 +144,7 @@ impl Fetch<'_, '_> {
         Ok(())
     }
 
-    fn take(&mut self, hash: BlockHash, bytes: &[u8], take: &mut Take<'_>) -> Result<(), Fault> {
+    fn take(&mut self, peer: PeerId, hash: BlockHash, bytes: &[u8], take: &mut Take<'_>) -> Result<(), Fault> {
         let known = self.with.chain.index.headers().find(&hash);
         let Some(id) = known.filter(|id| self.wanted.contains(id)) else {
             self.network.verdict(hash, BlockVerdict::Stored);
@@ -156,7 +156,7 @@ impl Fetch<'_, '_> {
                 self.last = Instant::now();
                 self.network.verdict(hash, BlockVerdict::Stored);
             }
-            Err(why) => self.network.verdict(hash, BlockVerdict::BadBody(why)),
+            Err(reason) => self.network.verdict(hash, BlockVerdict::BadBody { peer, reason }),
         }
         Ok(())
     }

@@ -147,32 +147,29 @@ pub(super) fn put(session: &Session<'_, '_>, brought: Brought<'_>) -> Result<boo
 /// Reports to the user and the network why a block was not stored.
 fn refuse(session: &Session<'_, '_>, by: Bringer<'_>, height: Height, hash: BlockHash, why: NotStored) {
     let reporter = &session.datadir.reporter;
-    let peer = match (by, &why) {
+    let this_body = |why: &str| format!("{why} (this body only, from a peer: its header is not marked)");
+    let verdict = match (why, by) {
         // No peer is at fault: another one may be about to send the right block.
-        (Bringer::File(path), NotStored::Body(error) | NotStored::Unreadable(error)) => {
+        (NotStored::Body(error) | NotStored::Unreadable(error), Bringer::File(path)) => {
             let path = path.display();
             let text = format!("{error} (this body only, from {path}: its header is not marked)");
             return reporter.refused_body(None, height, hash, &text);
         }
-        (Bringer::File(_), _) => None,
-        (Bringer::Peer(peer), _) => Some(peer),
-    };
-    let this_body = |why: &str| format!("{why} (this body only, from a peer: its header is not marked)");
-    let verdict = match why {
-        NotStored::Body(error) => {
-            reporter.refused_body(peer, height, hash, &this_body(&error));
-            BlockVerdict::BadBody(error)
+        (NotStored::Body(reason), Bringer::Peer(peer)) => {
+            reporter.refused_body(Some(peer), height, hash, &this_body(&reason));
+            BlockVerdict::BadBody { peer, reason }
         }
-        NotStored::Unreadable(why) => {
-            reporter.refused_body(peer, height, hash, &this_body(&why));
-            BlockVerdict::Unreadable(why)
+        (NotStored::Unreadable(reason), Bringer::Peer(peer)) => {
+            reporter.refused_body(Some(peer), height, hash, &this_body(&reason));
+            BlockVerdict::Unreadable { peer, reason }
         }
-        NotStored::Known(error) => return session.tell(Input::KnownInvalid { hash, why: error.to_string() }),
-        NotStored::Invalid(error) => {
+        (NotStored::Known(error), _) => return session.tell(Input::KnownInvalid { hash, why: error.to_string() }),
+        (NotStored::Invalid(error), by) => {
             if let Some(hinted) = &session.hinted {
                 hinted.set_wrong(format!("block {hash} at height {height} is invalid: {error}"));
             }
             session.note_dirty(true);
+            let peer = if let Bringer::Peer(peer) = by { Some(peer) } else { None };
             reporter.refused_block(peer, height, hash, &error);
             BlockVerdict::Invalid(error.to_string())
         }

@@ -520,8 +520,8 @@ impl Play {
                     self.peers.retain(|known| *known != peer);
                     self.far.remove(&peer);
                 }
-                Action::Event(Event::Block { hash, bytes, .. }) => {
-                    let verdict = self.chain.store(&bytes);
+                Action::Event(Event::Block { peer, hash, bytes, .. }) => {
+                    let verdict = self.chain.store(peer, &bytes);
                     self.hub.from_node(NodeMessage::Verdict(hash, verdict), now);
                     for refused in self.chain.connect() {
                         self.hub.from_node(NodeMessage::Verdict(refused, BlockVerdict::Invalid(String::new())), now);

@@ -106,9 +106,9 @@ fn follow(
                 want(&targets);
             }
             Event::WantMore => want(&targets),
-            Event::Block { hash, bytes, .. } => {
+            Event::Block { peer, hash, bytes, .. } => {
                 blocks.fetch_add(1, Ordering::Relaxed);
-                network.verdict(hash, chain.store(&bytes));
+                network.verdict(hash, chain.store(peer, &bytes));
                 for refused in chain.connect() {
                     network.verdict(refused, BlockVerdict::Invalid("bad-blk".to_owned()));
                     want(&targets);

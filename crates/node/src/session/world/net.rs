@@ -338,13 +338,12 @@ impl Line for SimLine {
         let has = |place: usize| state.places[place].contains_key(&hash);
         match verdict {
             BlockVerdict::Stored => drop(state.done.insert(hash)),
-            BlockVerdict::BadBody(_) | BlockVerdict::Unreadable(_) => {
-                // The peer that sent it is disconnected: the one with this behaviour.
-                for place in 0..state.peers.len() {
-                    if matches!(state.peers[place].manner, Manner::BadBody(_) | Manner::Garbage(_)) {
-                        state.of[place].is_gone = true;
-                    }
-                }
+            BlockVerdict::BadBody { peer, reason } | BlockVerdict::Unreadable { peer, reason } => {
+                // The peer that sent it is disconnected: one with this behaviour.
+                let place = usize::try_from(peer.0).expect("the ids of peers are their places");
+                let manner = state.peers[place].manner;
+                assert!(matches!(manner, Manner::BadBody(_) | Manner::Garbage(_)), "{peer}, {manner:?}: {reason}");
+                state.of[place].is_gone = true;
             }
             BlockVerdict::Invalid(_) => {
                 for place in 0..state.peers.len() {

@@ -386,14 +386,14 @@ impl BlockDownload {
                 self.drop_direct(&hash);
                 None
             }
-            BlockVerdict::BadBody(reason) => {
-                let peer = self.bad_body(cx, &hash, now)?;
+            BlockVerdict::BadBody { peer, reason } => {
+                self.bad_body(cx, peer, &hash, now);
                 Some((peer, Reason::BadBody { hash, reason }))
             }
             // As in Core, a message that does not deserialize is dropped, and its sender kept; here a few times.
             // Source: Bitcoin Core b88bffe, `PeerManagerImpl::ProcessMessages`.
-            BlockVerdict::Unreadable(reason) => {
-                let id = self.bad_body(cx, &hash, now)?;
+            BlockVerdict::Unreadable { peer: id, reason } => {
+                self.bad_body(cx, id, &hash, now);
                 let peer = cx.peers.get_mut(&id)?;
                 peer.journal.say(|| format!("ProcessMessages(block): Exception '{reason}' caught, peer={id}"));
                 let count = &mut self.of(id).unreadable_count;
@@ -410,12 +410,11 @@ impl BlockDownload {
 
     /// The body of a block was invalid: for a while it is not requested again from the peer that sent it, even if
     /// that peer stays connected.
-    fn bad_body(&mut self, cx: &Context, hash: &BlockHash, now: Now) -> Option<PeerId> {
-        let peer = self.download.bad_body(hash)?;
+    fn bad_body(&mut self, cx: &Context, peer: PeerId, hash: &BlockHash, now: Now) {
+        self.download.bad_body(peer, hash);
         if let Some(info) = cx.chain.header(hash) {
             self.download.lacks(peer, info.height, now.since_start);
         }
-        Some(peer)
     }
 
     /// Whether the node has too many unprocessed blocks to read more.
@@ -527,11 +526,42 @@ mod tests {
         let is_first =
             |action: &Action| matches!(action, Action::Event(Event::Block { height, .. }) if *height == Height::new(1));
         assert!(given.iter().any(is_first) && blocks.last_block_at(id).is_some(), "{given:?}");
-        // Its body proves bad: who gave it is named, once.
+        // Its body proves bad: it is requested again.
         let hash = made.headers[0].hash();
-        let bad = || BlockVerdict::BadBody("bad-txnmrklroot".to_owned());
-        let culprit = blocks.judge(&mut cx, hash, bad(), now(6)).map(|(peer, _)| peer);
-        assert_eq!((culprit, blocks.judge(&mut cx, hash, bad(), now(6))), (Some(id), None));
+        let bad = BlockVerdict::BadBody { peer: id, reason: "bad-txnmrklroot".to_owned() };
+        let culprit = blocks.judge(&mut cx, hash, bad, now(6)).map(|(peer, _)| peer);
+        assert_eq!((culprit, blocks.download.is_asked(&hash)), (Some(id), false));
+    }
+
+    /// Unsolicited junk arrives while the block is requested from an honest peer, before or after that one's copy.
+    #[test]
+    fn junk_is_blamed_on_its_sender_in_every_order() {
+        const HONEST: usize = 0;
+        for order in [&[1, HONEST][..], &[HONEST, 1], &[1, HONEST, 2], &[1, 2, HONEST], &[HONEST, 1, 2]] {
+            let (chain, made, mut cx, honest, mut blocks, headers) = begun(Kind::Automatic);
+            blocks.want(vec![chain.wanted_up_to(&chain.best_header().hash, 10)]);
+            blocks.schedule(&mut cx, &headers, now(2));
+            let peers = [honest, add_peer(&mut cx, Kind::Inbound), add_peer(&mut cx, Kind::Inbound)];
+            peers[1..].iter().for_each(|id| blocks.add_peer(*id, Kind::Inbound));
+            for place in order {
+                let mut block = made.block(0);
+                *block.last_mut().expect("a body") ^= u8::from(*place != HONEST);
+                let came = blocks.on_block(&mut cx, peers[*place], received(block), now(3)).unwrap();
+                if let Came::Unasked(received, header) = came {
+                    blocks.take_unasked(&mut cx, peers[*place], received, header.hash(), now(3));
+                }
+            }
+            let mut blamed = Vec::new();
+            for action in actions(&mut cx) {
+                let Action::Event(Event::Block { peer, hash, bytes, .. }) = action else { continue };
+                let verdict = chain.store(peer, &bytes);
+                blamed.extend(blocks.judge(&mut cx, hash, verdict, now(4)).map(|(peer, _)| peer));
+            }
+            let has_passed_junk = order[0] != HONEST;
+            assert_eq!(blamed, if has_passed_junk { vec![peers[1]] } else { vec![] }, "{order:?}");
+            assert_eq!(chain.wanted(1)[0].height, Height::new(2), "{order:?}: the honest copy was stored");
+            assert!(blocks.download.node_waits(), "{order:?}: nothing is left without a verdict");
+        }
     }
 
     /// Also when it comes again; any other peer begins anew.

@@ -342,10 +342,10 @@ impl World {
     fn node(&mut self, event: Event) {
         let now = self.now();
         match event {
-            Event::Block { hash, bytes, .. } => {
+            Event::Block { peer, hash, bytes, .. } => {
                 self.blocks_count += 1;
                 self.past.retain(|want| want.hash != hash);
-                let verdict = self.chain.store(&bytes);
+                let verdict = self.chain.store(peer, &bytes);
                 let (_, _, held) = bytes.into_parts();
                 self.kept.push_back((self.time + self.keep, held));
                 if self.looks_for.is_zero() {
