@@ -1,7 +1,11 @@
 //! Limit of the bytes read from all sockets together: a token bucket (Turner 1986).
 //!
 //! Unread bytes wait in the system's buffers, and then at the peers: TCP slows them down.
+//!
+//! The sockets take turns (round robin), and no read takes more than its share of the bucket: otherwise a peer that
+//! always has something to read would leave nothing to the others.
 
+use crate::api::PeerId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -52,6 +56,11 @@ impl RateLimit {
         if self.tokens < PIECE_BYTES_MIN { 0 } else { self.tokens as usize }
     }
 
+    /// Maximum bytes of one read, if this number of sockets is ready.
+    pub(super) fn share(&mut self, ready_count: usize, now: Duration) -> usize {
+        (self.available(now) / ready_count.max(1)).max(PIECE_BYTES_MIN as usize)
+    }
+
     /// Records that bytes were read.
     pub(super) fn took(&mut self, bytes: usize) {
         if self.rate().is_some() {
@@ -60,9 +69,76 @@ impl RateLimit {
     }
 }
 
+/// The order in which sockets are read.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    /// The last socket that was read.
+    last: Option<PeerId>,
+}
+
+impl Turns {
+    /// Orders the sockets that are ready, lowest id first: those after the last one that was read have their turn.
+    pub(super) fn order(&self, ready: &mut [PeerId]) {
+        let next = ready.partition_point(|id| Some(*id) <= self.last);
+        ready.rotate_left(next);
+    }
+
+    /// Records that a socket had its turn.
+    pub(super) fn had(&mut self, id: PeerId) {
+        self.last = Some(id);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
+
+    /// Two peers that send as fast as we read, and one with 1,000 bytes each second.
+    #[test]
+    fn peers_that_always_send_leave_each_other_the_same_share() {
+        for rate in [10_000, 1_000_000] {
+            let (mut limit, mut turns) = (RateLimit::new(Some(rate), Arc::default()), Turns::default());
+            let mut read: BTreeMap<PeerId, usize> = BTreeMap::new();
+            for ms in 0..60_000_u64 {
+                let now = Duration::from_millis(ms);
+                if limit.available(now) == 0 {
+                    continue;
+                }
+                let small = PeerId(9);
+                let waits = |id: PeerId, read: &BTreeMap<PeerId, usize>| match read.get(&id).copied().unwrap_or(0) {
+                    bytes if id == small => usize::try_from(ms).unwrap().saturating_sub(bytes),
+                    _ => usize::MAX,
+                };
+                let mut ready: Vec<_> =
+                    [PeerId(1), PeerId(5), small].into_iter().filter(|id| waits(*id, &read) > 0).collect();
+                turns.order(&mut ready);
+                let share = limit.share(ready.len(), now);
+                for id in ready {
+                    let bytes = share.min(limit.available(now)).min(waits(id, &read));
+                    if bytes > 0 {
+                        turns.had(id);
+                        limit.took(bytes);
+                        *read.entry(id).or_default() += bytes;
+                    }
+                }
+            }
+            let [low, high, small] = [1, 5, 9].map(|id| read[&PeerId(id)]);
+            assert!(low.abs_diff(high) < low / 10, "{rate}: {low} and {high} bytes");
+            assert!(small > 57_000, "{rate}: {small} of 60,000 bytes");
+        }
+    }
+
+    #[test]
+    fn turns_go_round() {
+        let mut turns = Turns::default();
+        for (last, want) in [(None, [1, 4, 7]), (Some(1), [4, 7, 1]), (Some(5), [7, 1, 4]), (Some(7), [1, 4, 7])] {
+            last.into_iter().for_each(|id| turns.had(PeerId(id)));
+            let mut ready = [1, 4, 7].map(PeerId);
+            turns.order(&mut ready);
+            assert_eq!(ready, want.map(PeerId), "{last:?}");
+        }
+    }
 
     #[test]
     fn a_limited_line_keeps_to_its_rate() {

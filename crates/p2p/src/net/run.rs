@@ -1,7 +1,7 @@
 //! The polling thread, and the thread that reads blocks and filters for peers.
 
 use super::dial::{Isolation, Proxy};
-use super::rate::RateLimit;
+use super::rate::{RateLimit, Turns};
 use super::{LoopMessage, LoopSender, Network, descriptors, dial};
 use crate::api::{Config, Event, PeerId, Progress, proxy_for};
 use crate::budget::{InFlightBudget, Waker};
@@ -85,6 +85,7 @@ struct Runner {
     progress: Arc<Mutex<Progress>>,
     timeline: Timeline,
     rate: RateLimit,
+    turns: Turns,
     /// By the machine's clock, which continues while the mock clock stands still.
     ticked_at: Option<Instant>,
 }
@@ -133,6 +134,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
         progress: Arc::clone(&progress),
         timeline,
         rate,
+        turns: Turns::default(),
         ticked_at: None,
     };
     let thread = Builder::new().name("ffwd-net".to_owned()).spawn(move || {
@@ -374,7 +376,11 @@ impl Runner {
                 match place.checked_sub(1) {
                     None => woken = true,
                     Some(at) if at < listeners.len() => accepting.push(at),
-                    Some(at) => ready.push((ids[at - listeners.len()].0, fd.revents())),
+                    // A closed or failed socket is detected by reading it, whatever it was polled for.
+                    Some(at) if fd.revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) => {
+                        ready.push(ids[at - listeners.len()].0);
+                    }
+                    Some(_) => {}
                 }
             }
         }
@@ -387,12 +393,7 @@ impl Runner {
             self.tick();
             self.act();
         }
-        for (id, flags) in ready {
-            // A closed or failed socket is detected by reading it, whatever it was polled for.
-            if flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
-                self.read(id);
-            }
-        }
+        self.read_all(ready);
         for listener in accepting {
             self.accept(listener);
         }
@@ -425,9 +426,22 @@ impl Runner {
         Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() }
     }
 
-    fn read(&mut self, id: PeerId) {
+    fn read_all(&mut self, mut ready: Vec<PeerId>) {
+        self.turns.order(&mut ready);
         let now = self.now();
-        let mut left = READ_BYTES_MAX.min(self.rate.available(now.since_start));
+        let share = READ_BYTES_MAX.min(self.rate.share(ready.len(), now.since_start));
+        for id in ready {
+            self.read(id, share);
+        }
+    }
+
+    /// Reads a socket, at most `share` bytes of it.
+    fn read(&mut self, id: PeerId, share: usize) {
+        let now = self.now();
+        let mut left = share.min(self.rate.available(now.since_start));
+        if left > 0 {
+            self.turns.had(id);
+        }
         while left > 0 && self.hub.may_read(id) {
             let (Some(socket), Some(space)) = (self.sockets.get(&id), self.hub.space(id, now)) else { return };
             let room = space.len().min(left);

@@ -6,6 +6,7 @@
 mod asked;
 mod bitcoind;
 mod node;
+mod rate;
 mod sets;
 
 use node::Node;
