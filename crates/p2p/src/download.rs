@@ -20,7 +20,7 @@
 //! - If the lowest block still stalls, it is requested from a second peer after [`REPEAT_AFTER`] or four times the time
 //!   that this peer would need, whichever is longer; and from one more each [`THIRD_AFTER`] while all of them stall.
 //!   After the stall timeout (2 s, doubled up to 64 s with each peer disconnected, times 0.85 with each block stored) the
-//!   stalling peer is disconnected, unless the user named it, its speed is at least half the mean of the others, or
+//!   stalling peer is disconnected, unless the user named it, its speed is at least half the median of the others, or
 //!   their speed is unknown.
 //! - An inbound peer gets a request only if no outbound peer that may get requests has the block: any host can
 //!   connect to us. Source: Core prefers outbound peers, too (`m_num_preferred_download_peers`). Once an outbound
@@ -29,8 +29,8 @@
 //! - The speed of a peer counts only requested blocks; other messages do not raise it.
 //! - After `notfound`, that block and all below are not requested from the peer for [`LACKS_MIN`], doubled up to
 //!   [`LACKS_MAX`].
-//! - A peer slower than a quarter of the others' mean for [`SLOW_AFTER`] is disconnected, one at a time, if another
-//!   can replace it and [`DOWNLOAD_PEER_COUNT_MIN`] remain.
+//! - A peer slower than a quarter of the median of the busy automatic peers for [`SLOW_AFTER`] is disconnected, one at
+//!   a time, if another can replace it and [`DOWNLOAD_PEER_COUNT_MIN`] remain.
 //! - The only peer with requests in flight is never disconnected for being slow: only if no byte arrived for 10 min.
 //!
 //! Where: `list` has the blocks of one chain and their states; `link` one peer, its requests, its measured speed and
@@ -84,7 +84,7 @@ pub const STALL_TIMEOUT_MAX: Duration = Duration::from_secs(64);
 /// A peer with requests in flight that completes no block for this time, plus half of it for each other downloading
 /// peer, is disconnected. Source: Core's `BLOCK_DOWNLOAD_TIMEOUT_BASE`.
 pub const BLOCK_TIMEOUT: Duration = Duration::from_secs(600);
-/// A peer is slow if the others' mean speed is more than this many times its own.
+/// A peer is slow if the others' median speed is more than this many times its own.
 pub const SLOW_FACTOR: u64 = 4;
 /// How long a peer must be slow before it is disconnected.
 pub const SLOW_AFTER: Duration = Duration::from_secs(30);

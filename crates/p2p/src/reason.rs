@@ -69,12 +69,12 @@ pub enum Reason {
     BlockStalled(Duration),
     /// A requested block did not arrive in time.
     BlockTimeout(BlockHash),
-    /// Slower than the others' mean by the stated margin.
+    /// Much slower than the median of others.
     Slow {
         /// Its rate.
         bytes_per_s: u64,
-        /// The mean of the other peers.
-        mean_bytes_per_s: u64,
+        /// The median of the other automatic peers.
+        median_bytes_per_s: u64,
     },
     /// It requested a block that our services do not include.
     BeyondOffer(BlockHash),
@@ -246,8 +246,8 @@ impl fmt::Display for Reason {
             Reason::HeadersStalled => write!(f, "stalls header sync"),
             Reason::BlockStalled(time) => write!(f, "stalls block download for {} s", time.as_secs()),
             Reason::BlockTimeout(hash) => write!(f, "block {hash} did not come in time"),
-            Reason::Slow { bytes_per_s, mean_bytes_per_s } => {
-                write!(f, "slow: {bytes_per_s} bytes/s where the others' mean is {mean_bytes_per_s}")
+            Reason::Slow { bytes_per_s, median_bytes_per_s } => {
+                write!(f, "slow: {bytes_per_s} bytes/s where the others' median is {median_bytes_per_s}")
             }
             Reason::BeyondOffer(hash) => write!(f, "asked for block {hash}, which we do not offer"),
             Reason::UploadLimit => {

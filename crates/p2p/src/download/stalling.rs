@@ -1,5 +1,8 @@
 //! Peers that delay the download: timed out, stalling the window, or much slower than the others.
 //!
+//! A peer is compared with the median of others, because a mean is set by whoever is fastest: one fast peer would have
+//! all others disconnected, one after another. A minority of the peers cannot move the median beyond the others' speeds.
+//!
 //! Source: Bitcoin Core b88bffe, `SendMessages` (`m_stalling_since`, `BLOCK_STALLING_TIMEOUT`,
 //! `BLOCK_DOWNLOAD_TIMEOUT_BASE`);
 //! the module documentation of `download` has the rules and the differences.
@@ -72,9 +75,11 @@ impl Download {
         }
         let stalls = |owner: &&PeerId| {
             let link = self.links.get(*owner);
-            let mean = self.mean_speed_of_others(**owner);
-            let keeps_pace = |link: &Link, mean: f64| link.speed.is_some_and(|own| own * 2.0 >= mean);
-            link.zip(mean).is_some_and(|(link, mean)| link.source != Source::Named && !keeps_pace(link, mean))
+            // The others may be idle: everything waits for this block.
+            let sought = self.median_speed(**owner, |other| other.source != Source::Inbound);
+            let median = sought.or_else(|| self.median_speed(**owner, |_| true));
+            let keeps_pace = |link: &Link, median: f64| link.speed.is_some_and(|own| own * 2.0 >= median);
+            link.zip(median).is_some_and(|(link, median)| link.source != Source::Named && !keeps_pace(link, median))
         };
         let owner = *self.requests.get(&head)?.owners.iter().find(stalls)?;
         self.stall_timeout = (self.stall_timeout * 2).min(STALL_TIMEOUT_MAX);
@@ -85,11 +90,11 @@ impl Download {
         if !can_replace || self.busy_count() <= DOWNLOAD_PEER_COUNT_MIN {
             return None;
         }
-        let means: Vec<_> = self.links.keys().map(|id| (*id, self.mean_speed_of_others(*id))).collect();
-        for (id, mean) in means {
+        let medians: Vec<_> = self.links.keys().map(|id| (*id, self.median_of_sought(*id))).collect();
+        for (id, median) in medians {
             let link = self.links.get_mut(&id).expect("its key");
-            let slow = match (link.speed, mean) {
-                (Some(own), Some(mean)) => link.is_busy() && own * (SLOW_FACTOR as f64) < mean,
+            let slow = match (link.speed, median) {
+                (Some(own), Some(median)) => link.is_busy() && own * (SLOW_FACTOR as f64) < median,
                 _ => false,
             };
             link.slow_since = slow.then(|| link.slow_since.unwrap_or(now));
@@ -101,8 +106,8 @@ impl Download {
             link.source != Source::Named && link.slow_since.is_some_and(|since| now.saturating_sub(since) >= SLOW_AFTER)
         })?;
         self.slow_checked_at = now;
-        let mean = self.mean_speed_of_others(*id)?;
-        Some((*id, Reason::Slow { bytes_per_s: link.speed? as u64, mean_bytes_per_s: mean as u64 }))
+        let median = self.median_of_sought(*id)?;
+        Some((*id, Reason::Slow { bytes_per_s: link.speed? as u64, median_bytes_per_s: median as u64 }))
     }
 
     fn busy_count(&self) -> usize {
@@ -116,9 +121,17 @@ impl Download {
         self.links.values().filter(|link| link.in_flight.is_empty()).filter(has_open).count()
     }
 
-    fn mean_speed_of_others(&self, peer: PeerId) -> Option<f64> {
-        let speeds: Vec<f64> =
-            self.links.iter().filter(|(id, _)| **id != peer).filter_map(|(_, link)| link.speed).collect();
-        (!speeds.is_empty()).then(|| speeds.iter().sum::<f64>() / speeds.len() as f64)
+    /// Median speed of the other automatic outbound peers that have requests in flight. Those alone: an inbound peer
+    /// may be anybody's, a named peer may be on the local network, and the speed of an idle peer may be an old one.
+    fn median_of_sought(&self, peer: PeerId) -> Option<f64> {
+        self.median_speed(peer, |other| other.source == Source::Sought && other.is_busy())
+    }
+
+    /// Median of the known speeds of other peers; of an even number of speeds, the lower one of the two in the middle.
+    fn median_speed(&self, except: PeerId, is_meant: impl Fn(&Link) -> bool) -> Option<f64> {
+        let others = self.links.iter().filter(|(id, link)| **id != except && is_meant(link));
+        let mut speeds: Vec<f64> = others.filter_map(|(_, link)| link.speed).collect();
+        speeds.sort_unstable_by(f64::total_cmp);
+        speeds.get(speeds.len().saturating_sub(1) / 2).copied()
     }
 }

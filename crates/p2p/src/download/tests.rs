@@ -362,12 +362,18 @@ fn pauses_in_reading_do_not_lower_speed() {
 
 #[test]
 fn stalling_peer_is_disconnected_unless_it_keeps_pace() {
-    for (row, rate_of_a, goes) in [("slow", 10_000, true), ("half as fast", 600_000, false)] {
+    for (row, rate_of_a, of_inbound, goes) in [
+        ("slow", 10_000, None, true),
+        ("half as fast", 600_000, None, false),
+        ("half as fast, and an inbound peer was faster", 600_000, Some(100e6), false),
+    ] {
         let mut download = download(64, &[A, B]);
+        download.add_peer(D, Source::Inbound, 0, at(0));
         let assigned = download.assign(0, LIMITS, at(0));
         let slow = if asked(&assigned, A).contains(&0) { A } else { B };
         let fast = if slow == A { B } else { A };
         let now = measure(&mut download, &[(slow, rate_of_a), (fast, 1_000_000)], 0, 8);
+        download.links.get_mut(&D).unwrap().speed = of_inbound;
         // The fast one delivers all it was asked for; nothing else may be asked for.
         for i in asked(&assigned, fast) {
             download.arrived(fast, &hash(i), 1000, at(now));
@@ -413,6 +419,39 @@ fn slow_peer_is_disconnected_if_replaceable() {
         match gone {
             Some((peer, Reason::Slow { .. })) => assert!(goes && peer == A, "{row}"),
             other => assert!(!goes && other.is_none(), "{row}: {other:?}"),
+        }
+    }
+}
+
+/// Otherwise one peer could have all others disconnected, one after another.
+#[test]
+fn one_fast_peer_makes_no_other_slow() {
+    const FAST: f64 = 100e6;
+    for (row, source, is_busy) in [
+        ("inbound, measured once", Source::Inbound, false),
+        ("named, measured once", Source::Named, false),
+        ("named, at work", Source::Named, true),
+        ("sought, measured once", Source::Sought, false),
+        ("sought, at work", Source::Sought, true),
+    ] {
+        let mut download = download(4000, &[A, B, C]);
+        download.add_peer(D, source, 0, at(0));
+        if is_busy {
+            download.set_reach(D, 0, Reach { count: 4000, height_min: Height::GENESIS });
+        }
+        download.assign(0, LIMITS, at(0));
+        let mut now = 0;
+        for _ in 0..200 {
+            let rates = [(A, 200_000), (B, 200_000), (C, 200_000), (D, if is_busy { FAST as u64 } else { 0 })];
+            now = measure(&mut download, &rates, now, 1);
+            download.links.get_mut(&D).unwrap().speed = Some(FAST);
+            for peer in [A, B, C, D] {
+                let front = download.links[&peer].in_flight.front().copied();
+                front.iter().for_each(|hash| _ = download.arrived(peer, hash, 100_000, at(now)));
+            }
+            download.assign(0, LIMITS, at(now));
+            assert_eq!(download.links[&D].is_busy(), is_busy, "{row}");
+            assert_eq!(download.peer_to_disconnect(true, at(now)), None, "{row}");
         }
     }
 }
