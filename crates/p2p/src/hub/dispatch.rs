@@ -26,9 +26,10 @@ use std::net::SocketAddr;
 pub const BULK_COUNT_MIN: usize = 16;
 
 impl Hub {
-    /// Accepts an inbound peer, as [`Hub::accepted_with`] does, on a socket for a Tor service.
+    /// Accepts an inbound peer on a socket for a Tor service. Its address is that of the service's local end, so the
+    /// whitelist does not apply. Source: Bitcoin Core b88bffe, `CConnman::CreateNodeFromAcceptedSocket`.
     pub fn accepted_from_onion(&mut self, remote: PeerAddress, now: Now) -> Option<PeerId> {
-        let id = self.accepted_with(Permissions::NONE, remote, now)?;
+        let id = self.accept(Permissions::NONE, remote, now)?;
         self.context.peers.get_mut(&id).into_iter().for_each(Peer::note_onion);
         Some(id)
     }

@@ -205,7 +205,10 @@ impl Hub {
 
     /// Accepts an inbound peer on a socket with these permissions.
     pub fn accepted_with(&mut self, given: Permissions, remote: PeerAddress, now: Now) -> Option<PeerId> {
-        let permissions = given.and(self.permissions_of(&remote.address, true));
+        self.accept(given.and(self.permissions_of(&remote.address, true)), remote, now)
+    }
+
+    fn accept(&mut self, permissions: Permissions, remote: PeerAddress, now: Now) -> Option<PeerId> {
         if self.context.is_banned(&remote.address, now) && !permissions.has(Permissions::NOBAN) {
             self.context.debug(|| format!("connection from {remote} dropped (banned)"));
             return None;

@@ -364,6 +364,23 @@ fn this_machine_is_not_discouraged() {
     }
 }
 
+/// All peers of a Tor service have the address of its local end, which a whitelist may name for other programs.
+#[test]
+fn whitelist_gives_nothing_to_peers_of_a_tor_service() {
+    let config = Config {
+        outbound: Outbound::Only(vec![]),
+        whitelist: vec![crate::permissions::PermittedNet::parse("noban,in@127.0.0.1").unwrap()],
+        ..Config::new(NETWORK)
+    };
+    let mut world = World::with_config(Chain::new(), config);
+    let remote = crate::wire::PeerAddress { address: NetAddress::V4([127, 0, 0, 1]), port: 4000 };
+    let now = world.now();
+    let through_tor = world.hub.accepted_from_onion(remote, now).unwrap();
+    let local = world.hub.accepted(remote, now).unwrap();
+    let is_noban = |id| world.hub.peer(id).unwrap().is_noban();
+    assert_eq!((is_noban(through_tor), is_noban(local)), (false, true));
+}
+
 /// What permissions are worth: a misbehaving peer is kept, keeps its place, and is told headers below minimum work.
 #[test]
 fn noban_peers_are_not_punished_nor_evicted() {
