@@ -10,6 +10,7 @@ use crate::packet::Packet;
 use primitives::{BlockHash, Hash256, Header, Height, MedianTime, Target, Work};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Start of an invalid body.
@@ -58,6 +59,8 @@ pub struct Chain {
     pub all_blocks: bool,
     /// Blocks above this height have no filter yet.
     pub filtered: Height,
+    /// Whether the tip is too old: [`ChainView::initial_download`] then holds again.
+    pub is_old: AtomicBool,
     filter_headers: Mutex<HashMap<BlockHash, FilterHeader>>,
 }
 
@@ -159,6 +162,7 @@ impl Chain {
             minimum_work: Work::ZERO,
             judges,
             all_blocks: true,
+            is_old: AtomicBool::new(false),
             filtered: Height::new(u32::MAX),
             filter_headers: Mutex::default(),
         }
@@ -508,6 +512,6 @@ impl ChainView for Chain {
 
     fn initial_download(&self) -> bool {
         let inner = self.lock();
-        inner.tip == inner.genesis || inner.nodes[&inner.tip].info.work < self.minimum_work
+        self.is_old.load(Relaxed) || inner.tip == inner.genesis || inner.nodes[&inner.tip].info.work < self.minimum_work
     }
 }

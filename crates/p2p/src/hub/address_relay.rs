@@ -86,8 +86,6 @@ pub(super) struct AddressRelay {
     talks: BTreeMap<PeerId, Talk>,
     /// Secret of the choice of peers.
     key: u64,
-    /// Whether initial block download has ended once.
-    has_caught_up: bool,
 }
 
 /// Result of an address message.
@@ -101,7 +99,7 @@ pub(super) struct Heard {
 
 impl AddressRelay {
     pub(super) fn new(rng: &mut Rng) -> AddressRelay {
-        AddressRelay { talks: BTreeMap::new(), key: rng.number(), has_caught_up: false }
+        AddressRelay { talks: BTreeMap::new(), key: rng.number() }
     }
 
     /// A connection was made.
@@ -247,10 +245,10 @@ impl AddressRelay {
     /// Sends a peer our own address if we have one, listen, and are not behind.
     fn tell_own(&mut self, cx: &mut Context, id: PeerId, offered: u64, now: Now) {
         let at = now.since_start;
-        self.has_caught_up |= !cx.chain.initial_download();
+        let has_caught_up = cx.has_caught_up();
         let Some(talk) = self.talks.get_mut(&id) else { return };
         let is_due = talk.own_at.is_none_or(|due| due < at);
-        if !is_due || !cx.config.listens() || !self.has_caught_up {
+        if !is_due || !cx.config.listens() || !has_caught_up {
             return;
         }
         let is_first = talk.own_at.is_none();

@@ -27,6 +27,7 @@ pub(super) struct Context {
     /// The user has turned the network off.
     pub(super) is_off: bool,
     pub(super) upload: UploadTarget,
+    has_caught_up: bool,
     actions: VecDeque<Action>,
     next_id: u64,
 }
@@ -37,7 +38,25 @@ impl Context {
         let actions = VecDeque::new();
         let discouraged = Discouraged::default();
         let upload = UploadTarget::new(config.upload_max);
-        Context { config, chain, rng, peers, discouraged, is_off: false, upload, actions, next_id: 0 }
+        Context {
+            config,
+            chain,
+            rng,
+            peers,
+            discouraged,
+            is_off: false,
+            upload,
+            has_caught_up: false,
+            actions,
+            next_id: 0,
+        }
+    }
+
+    /// Whether initial block download has ended once. Unlike [`ChainView::initial_download`], this stays true when
+    /// the tip grows old: an attacker who hides new blocks must not switch off what finds them.
+    pub(super) fn has_caught_up(&mut self) -> bool {
+        self.has_caught_up |= !self.chain.initial_download();
+        self.has_caught_up
     }
 
     /// Removes and returns the next action.

@@ -559,6 +559,7 @@ impl Hub {
     pub fn tick(&mut self, now: Now) {
         self.ticked_at = now.since_start;
         self.context.upload.tick(now.since_start);
+        self.context.has_caught_up();
         for id in self.peer_ids() {
             let Some(peer) = self.context.peers.get_mut(&id) else { continue };
             match peer.tick(self.serving.hearing(id), now, &mut self.context.rng) {

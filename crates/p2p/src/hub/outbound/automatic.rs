@@ -125,7 +125,7 @@ impl Outbound {
         if automatic.wants_another && full == outbound_count {
             return Some(Next::Of(Kind::Automatic));
         }
-        let is_extra = block_relay_count > 0 && block_relay == block_relay_count && !cx.chain.initial_download();
+        let is_extra = block_relay_count > 0 && block_relay == block_relay_count && cx.has_caught_up();
         if is_extra && at > automatic.extra_block_relay_at {
             automatic.extra_block_relay_at = at + cx.rng.exponential(EXTRA_BLOCK_RELAY_INTERVAL);
             return Some(Next::Of(Kind::BlockRelay));

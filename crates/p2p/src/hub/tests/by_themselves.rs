@@ -14,6 +14,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 const S: Duration = Duration::from_secs(1);
@@ -93,6 +94,33 @@ fn eight_for_everything_two_for_blocks_and_feelers() {
     let kept: HashSet<_> = anchors.iter().map(|anchor| anchor.peer).collect();
     assert!(kept.iter().all(|peer| blocks.contains(peer)));
     assert_eq!(of_kind(&world, Kind::BlockRelay).into_iter().collect::<HashSet<_>>(), kept);
+}
+
+/// As in Core, which begins with them after the first sync and goes on: they find a better chain if all peers hide it.
+#[test]
+fn extra_peers_for_blocks_go_on_when_the_tip_is_old() {
+    let peers: Vec<_> = (0..40).map(|i| address(50 + i, 1)).collect();
+    let served = served();
+    let config = Config { addresses: Some(memory(&peers)), v2transport: false, ..Config::new(NETWORK) };
+    let mut world = World::with_config(Chain::new(), config);
+    for peer in &peers {
+        world.honest(&peer.to_string(), &served);
+    }
+    world.chain.is_old.store(true, Relaxed);
+    let most = |world: &mut World| {
+        let counts = (0..30).map(|_| {
+            world.time += 60 * S;
+            world.run(2 * S);
+            of_kind(world, Kind::BlockRelay).len()
+        });
+        counts.max()
+    };
+    world.sync_to(served.tip().hash, 20 * S);
+    assert_eq!(most(&mut world), Some(2), "not during the first sync");
+    world.chain.is_old.store(false, Relaxed);
+    world.run(S);
+    world.chain.is_old.store(true, Relaxed);
+    assert_eq!(most(&mut world), Some(3));
 }
 
 /// What each of some inbound peers heard of addresses.
