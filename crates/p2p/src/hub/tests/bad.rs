@@ -527,6 +527,22 @@ fn self_connection_is_refused() {
     assert_eq!(world.reason("4.4.4.4:1"), Some(&Reason::SelfConnection));
 }
 
+/// Once connected, a peer knows the nonce of our pings: as in Core, it identifies no connection to ourselves any more.
+#[test]
+fn nonce_of_a_ping_is_no_sign_of_a_self_connection() {
+    let served = honest_chain(20, 10);
+    let mut world = World::new(Chain::new(), &[GOOD]);
+    world.honest(GOOD, &served);
+    world.sync_to(served.tip().hash, 5 * S);
+    let nonce = world.hub.context.peers.values().find(|peer| peer.is_outbound()).unwrap().nonce();
+    let server = Server::new(served);
+    let version = crate::wire::Version { nonce, ..server.version(world.now()) };
+    let hello = frame_v1(NETWORK.magic, Command::Version, &Message::Version(version).encode().1);
+    world.connect_inbound("4.4.4.4", Box::new(Mute(hello))).unwrap();
+    world.run(S);
+    assert_eq!(world.gone, []);
+}
+
 #[test]
 fn peer_that_reads_nothing_is_not_read_beyond_its_bound() {
     // It asks for blocks and never reads: what waits for it is bounded.
