@@ -242,7 +242,9 @@ impl Hub {
             self.addresses.set_services(remote, peer.services());
             self.addresses.good(remote, now.unix);
         }
-        if peer.is_outbound() && peer.is_ready() && peer.kind != Kind::BlockRelay {
+        // Core leaves a peer that lacks services before its handshake is finished.
+        let is_left = matches!(reason, Reason::MissingServices { .. });
+        if peer.is_outbound() && peer.is_ready() && peer.kind != Kind::BlockRelay && !is_left {
             self.addresses.disconnected(remote, now.unix);
         }
     }

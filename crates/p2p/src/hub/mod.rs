@@ -516,6 +516,10 @@ impl Hub {
         let offered = peer.services();
         let expected = outbound::expected_services(offered, initial);
         let is_chosen = matches!(peer.kind, Kind::Automatic | Kind::AddressFetch | Kind::BlockRelay);
+        let remote = if let Target::Peer(remote) = peer.target { peer.is_outbound().then_some(remote) } else { None };
+        if let Some(remote) = &remote {
+            self.addresses.set_services(remote, offered);
+        }
         if is_chosen && !outbound::offers_enough(offered, initial) {
             return Err(Reason::MissingServices { offered, expected });
         }
@@ -523,11 +527,8 @@ impl Hub {
             peer.ask_addresses();
             self.address_relay.note_asked(id);
         }
-        if peer.is_outbound()
-            && let Target::Peer(address) = &peer.target
-        {
-            self.addresses.set_services(address, offered);
-            self.addresses.good(address, now.unix);
+        if let Some(remote) = &remote {
+            self.addresses.good(remote, now.unix);
         }
         self.outbound.succeeded(peer.kind, &info.address);
         self.blocks.on_ready(&self.context, id, now);

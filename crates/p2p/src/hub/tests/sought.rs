@@ -424,6 +424,28 @@ fn peer_of_another_chain_is_asked_for_nothing() {
     assert_eq!(world.gone, [], "who was named stays connected");
 }
 
+/// As in Core: what it said of itself is remembered, and it does not count as seen.
+#[test]
+fn services_of_a_peer_that_lacks_some_are_remembered() {
+    let served = served();
+    let peer = address(30, 1);
+    let before =
+        AddressEntry { peer, services: services::NETWORK | services::WITNESS, time: START_UNIX as u32 - 2 * 24 * 3600 };
+    let mut book = Addresses::plain(&mut crate::rng::Rng::Seeded(5));
+    book.add(std::slice::from_ref(&before), NetAddress::V4([1, 1, 0, 0]), 0, START_UNIX);
+    let mut world = World::with_config(Chain::new(), automatic(book));
+    let chain = Arc::clone(&served);
+    world.place(&peer.to_string(), move || {
+        let mut server = Server::new(Arc::clone(&chain));
+        server.services = services::NETWORK;
+        Box::new(server)
+    });
+    world.run(20 * S);
+    assert!(matches!(world.reason(&peer.to_string()), Some(Reason::MissingServices { offered: 1, .. })));
+    let known = world.hub.addresses.entry(&peer).unwrap();
+    assert_eq!((known.services, known.time), (services::NETWORK, before.time));
+}
+
 /// Gossip adds services to a known address, and takes none away: an attacker may add this bit to every honest one.
 #[test]
 fn service_bit_of_another_chain_from_gossip_keeps_no_address_out() {
