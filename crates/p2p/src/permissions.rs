@@ -17,7 +17,8 @@ impl Permissions {
     pub const NONE: Permissions = Permissions(0);
     /// It gets headers even while our chain has less than minimum work.
     pub const DOWNLOAD: Permissions = Permissions(1);
-    /// It is not disconnected for misbehaviour nor evicted, and its headers are trusted to have work.
+    /// It is not disconnected for misbehaviour nor evicted, its headers are trusted to have work, and a pruned node
+    /// serves it older blocks.
     pub const NOBAN: Permissions = Permissions(2 | 1);
     /// Its addresses are not rate-limited.
     pub const ADDR: Permissions = Permissions(4);

@@ -167,7 +167,7 @@ impl Serving {
         let is_near = cx.upload.is_reached_after(queued_bytes(cx) + READ_BYTES_MAX + PAYLOAD_BYTES_MAX);
         let count = if is_near { 1 } else { READ_COUNT_MAX };
         let blocks: Vec<_> = asker.blocks.iter().take(count).copied().collect();
-        if let Some(beyond) = blocks.iter().filter_map(Inventory::block).find(|hash| is_beyond_offer(cx, hash)) {
+        if let Some(beyond) = blocks.iter().filter_map(Inventory::block).find(|hash| is_beyond_offer(cx, peer, hash)) {
             return Err(Reason::BeyondOffer(beyond));
         }
         let is_set_next = blocks.is_empty() && asker.filters.is_none();
@@ -207,7 +207,7 @@ impl Serving {
             && self.has_room_to_read(cx);
         let next: Vec<_> = asker.blocks.iter().skip(blocks.len()).take(READ_COUNT_MAX).copied().collect();
         // A request beyond our services is handled when the earlier ones are queued.
-        let is_offered = |asked: &Inventory| asked.block().is_none_or(|hash| !is_beyond_offer(cx, &hash));
+        let is_offered = |asked: &Inventory| asked.block().is_none_or(|hash| !is_beyond_offer(cx, peer, &hash));
         if has_room && !next.is_empty() && next.iter().all(is_offered) {
             self.begin_to_read(cx, id, Asked::Blocks(next));
             self.of(id).is_read_ahead = true;
@@ -319,9 +319,10 @@ fn has_old(cx: &Context, blocks: &[Inventory]) -> bool {
 }
 
 /// Whether a pruned node must not serve this block: it serves no older blocks, so that peers do not learn which blocks
-/// it has.
-fn is_beyond_offer(cx: &Context, hash: &BlockHash) -> bool {
-    if cx.chain.has_all_blocks() {
+/// it has. A peer with the permission `noban` gets those that it has.
+/// Source: Bitcoin Core b88bffe, `ProcessGetBlockData`.
+fn is_beyond_offer(cx: &Context, peer: &Peer, hash: &BlockHash) -> bool {
+    if cx.chain.has_all_blocks() || peer.is_noban() {
         return false;
     }
     let tip = cx.chain.tip();

@@ -316,15 +316,21 @@ fn inbound_peers_are_served_up_to_their_limit() {
 #[test]
 fn serving_withholds_low_work_chain_and_pruned_blocks() {
     let made = made_on(&Chain::new().best_header(), 400, 1, 10);
-    let mut pruned = Chain::having(&made);
-    pruned.all_blocks = false;
+    let pruned = || {
+        let mut chain = Chain::having(&made);
+        chain.all_blocks = false;
+        chain
+    };
     let poor = Chain::with_minimum(500);
     poor.extend(&made);
-    for (row, chain, ask, want) in [
-        ("below minimum work", poor, None, "0 headers"),
-        ("deep block of a pruned node", pruned, Some(made.headers[0].hash()), "400 headers"),
+    let deep = Some(made.headers[0].hash());
+    for (row, chain, permitted, ask, want, is_kept) in [
+        ("below minimum work", poor, "3.3.3.3", None, &["0 headers"][..], true),
+        ("deep block of a pruned node", pruned(), "3.3.3.3", deep, &["400 headers"], false),
+        ("the same, with noban", pruned(), "2.2.2.2", deep, &["400 headers", "block"], true),
     ] {
-        let config = Config { outbound: Outbound::Only(vec![]), ..Config::new(NETWORK) };
+        let whitelist = vec![crate::permissions::PermittedNet::parse(permitted).unwrap()];
+        let config = Config { outbound: Outbound::Only(vec![]), whitelist, ..Config::new(NETWORK) };
         let genesis = chain.ancestor(&chain.tip().hash, Height::GENESIS).unwrap();
         let mut world = World::with_config(chain, config);
         let got = Rc::new(RefCell::new(Vec::new()));
@@ -344,6 +350,7 @@ fn serving_withholds_low_work_chain_and_pruned_blocks() {
                     let full = version.services & services::NETWORK != 0;
                     assert_eq!(full, ask.is_none(), "NETWORK is offered by who has every block");
                 }
+                Message::Ignored => log.borrow_mut().push("block".to_owned()),
                 _ => return false,
             }
             true
@@ -352,8 +359,8 @@ fn serving_withholds_low_work_chain_and_pruned_blocks() {
         server.greet(world.now());
         world.connect_inbound("2.2.2.2", Box::new(server)).unwrap();
         world.run(S);
-        assert_eq!(got.borrow().first().map(String::as_str), Some(want), "{row}");
+        assert_eq!(*got.borrow(), want, "{row}");
         let beyond = matches!(world.reason("2.2.2.2:1"), Some(Reason::BeyondOffer(_)));
-        assert_eq!(beyond, ask.is_some(), "{row}: {:?}", world.gone);
+        assert_eq!(beyond, !is_kept, "{row}: {:?}", world.gone);
     }
 }
