@@ -246,7 +246,7 @@ impl Hub {
 
     /// The connection of [`Action::Dial`] was made.
     pub fn connected(&mut self, id: PeerId, now: Now) {
-        let Some(dial) = self.outbound.made(&self.context, &mut self.addresses, id, now) else { return };
+        let Some(dial) = self.outbound.made(&mut self.context, &mut self.addresses, id, now) else { return };
         let magic = self.context.config.network.magic;
         let transport =
             if dial.v2 { Transport::v2_initiator(magic, &mut self.context.rng) } else { Transport::v1(magic) };

@@ -140,12 +140,18 @@ impl Outbound {
         })
     }
 
-    /// A connection was made: ends its attempt, and forgets the errors that it disproves.
-    pub(super) fn made(&mut self, cx: &Context, addresses: &mut Addresses, id: PeerId, now: Now) -> Option<Dialed> {
+    /// A connection was made: ends its attempt, and forgets the errors that it disproves. `None`: the network was
+    /// turned off meanwhile, and the connection is closed.
+    pub(super) fn made(&mut self, cx: &mut Context, addresses: &mut Addresses, id: PeerId, now: Now) -> Option<Dialed> {
         let dialed = self.dials.remove(&id)?.of;
         self.made_count += 1;
         self.troubles.connected(&dialed.target, cx.config.proxy_of(&dialed.target).is_some());
         note_attempt(addresses, &dialed, now);
+        if cx.is_off {
+            self.failed(dialed.kind, false, now);
+            cx.ask(Action::Close { peer: id });
+            return None;
+        }
         Some(dialed)
     }
 
@@ -443,9 +449,9 @@ mod tests {
         outbound.dial(&mut cx, &mut addresses, Dialed::of(Kind::Automatic, target.clone()), now(1));
         let [id] = dialed(&mut cx)[..] else { panic!("one dial") };
         assert_eq!((outbound.count_of(Kind::Automatic), outbound.has_young(RETRY_MIN, now(1))), (1, true));
-        let made = outbound.made(&cx, &mut addresses, id, now(2)).expect("it was dialed");
+        let made = outbound.made(&mut cx, &mut addresses, id, now(2)).expect("it was dialed");
         assert_eq!((made.kind, made.target, outbound.count_of(Kind::Automatic)), (Kind::Automatic, target, 0));
-        assert!(outbound.made(&cx, &mut addresses, id, now(2)).is_none(), "once");
+        assert!(outbound.made(&mut cx, &mut addresses, id, now(2)).is_none(), "once");
         let peer = add_peer(&mut cx, Kind::Automatic);
         assert!(outbound.ended(&cx.peers[&peer], &Reason::Closed, now(2)), "its handshake was done: people are told");
     }

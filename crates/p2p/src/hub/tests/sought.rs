@@ -164,6 +164,31 @@ fn named_peer_is_not_dialed_twice_at_a_time() {
 }
 
 #[test]
+fn connection_made_after_the_network_was_turned_off_is_closed() {
+    let config = Config { add_nodes: vec!["5.5.5.5:18444".to_owned()], ..automatic(None) };
+    let mut hub = World::with_config(Chain::new(), config).hub;
+    let now = |seconds: u64| Now { since_start: Duration::from_secs(seconds), unix: START_UNIX + seconds };
+    let dialed = |hub: &mut Hub| {
+        let actions = std::iter::from_fn(|| hub.next_action());
+        actions.filter_map(|action| if let Action::Dial { peer, .. } = action { Some(peer) } else { None }).last()
+    };
+    hub.tick(now(0));
+    let first = dialed(&mut hub).expect("it is named");
+    hub.set_active(false, now(1));
+    hub.connected(first, now(2));
+    let closed: Vec<_> = std::iter::from_fn(|| hub.next_action()).collect();
+    assert!(matches!(closed[..], [Action::Close { peer }] if peer == first), "{closed:?}");
+    assert_eq!(hub.peer_ids(), []);
+    hub.tick(now(100));
+    assert_eq!(dialed(&mut hub), None, "it is off");
+    hub.set_active(true, now(101));
+    hub.tick(now(101));
+    let again = dialed(&mut hub).expect("its turn has come again");
+    hub.connected(again, now(102));
+    assert_eq!(hub.peer_ids(), [again]);
+}
+
+#[test]
 fn useless_peers_are_replaced_and_liars_discouraged() {
     let served = served();
     // Eight peers of no use, and eight good ones.
