@@ -5,7 +5,7 @@
 
 use crate::api::PeerId;
 use crate::reason::Reason;
-use crate::wire::{Command, WireError};
+use crate::wire::{Command, WireError, limits};
 use primitives::hex;
 
 /// Lines of one peer; `None` if they are off.
@@ -79,6 +79,9 @@ pub(crate) fn of_end(reason: &Reason, peer: PeerId) -> String {
         Reason::Feature => "invalid feature payload".to_owned(),
         Reason::FeatureVersion(version) => format!("feature received with incompatible version {version}"),
         Reason::OutOfTurn(command) => format!("{command} received after verack"),
+        Reason::LongLocator { command, count } => {
+            format!("{command} locator size {count} > {}", limits::LOCATOR_COUNT_MAX)
+        }
         Reason::HeaderWork => return misbehaving("header with invalid proof of work", peer),
         Reason::HeadersNotContinuous => return misbehaving("non-continuous headers sequence", peer),
         Reason::HeaderInvalid { reason, .. } => {

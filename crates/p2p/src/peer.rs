@@ -9,8 +9,10 @@ mod handshake;
 mod input;
 mod pong;
 mod seen;
+mod unparsed;
 
 pub use input::Input;
+use unparsed::{is_dropped, of_unparsed};
 
 use crate::address_bucket::{ADDRESS_TOKENS_MAX, AddressBucket};
 use crate::api::{Config, HANDSHAKE_TIMEOUT, PeerId, PeerInfo};
@@ -22,7 +24,7 @@ use crate::rng::Rng;
 use crate::time::Now;
 use crate::transport::{Received, Transport};
 use crate::utxo_sets::SetRequest;
-use crate::wire::{Command, FRAME_BYTES, Inventory, Message, ParseError, Target, Version, services};
+use crate::wire::{Command, FRAME_BYTES, Inventory, Message, Target, Version, services};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -374,7 +376,7 @@ impl Peer {
                 self.journal.say(|| format!("ProcessMessages({name}, {bytes} bytes): Exception '{why}' caught"));
                 return Ok(None);
             }
-            Err(why) => return Err(Reason::BadMessage { command: command.name(), why: why.to_string() }),
+            Err(why) => return Err(of_unparsed(command, &why)),
         };
         if !self.ready {
             return self.shake_hands(command, message, now, is_own_nonce);
@@ -586,11 +588,4 @@ impl Peer {
     pub fn is_limited(&self) -> bool {
         self.services() & services::NETWORK == 0
     }
-}
-
-/// Whether a message that does not parse is dropped, as Core drops all of them: true for addresses, for which no
-/// request waits. Any other such message may be a corrupted answer, which a new connection replaces sooner than a
-/// timeout.
-fn is_dropped(command: Command, why: &ParseError) -> bool {
-    matches!(command, Command::Addr | Command::AddrV2) && !matches!(why, ParseError::Count { .. })
 }

@@ -1,6 +1,6 @@
 //! Why a connection ends: every reason has a name, and [`Reason::is_offence`] is true if the peer misbehaved.
 
-use crate::wire::{WireError, services};
+use crate::wire::{WireError, limits, services};
 use primitives::BlockHash;
 use std::fmt;
 use std::time::Duration;
@@ -104,6 +104,15 @@ pub enum Reason {
     Feature,
     /// It sent a `feature` message, which the common protocol version does not have.
     FeatureVersion(u32),
+    /// A message out of order in the handshake.
+    OutOfTurn(&'static str),
+    /// A request with too many hashes in its locator.
+    LongLocator {
+        /// The command.
+        command: &'static str,
+        /// The number of hashes.
+        count: usize,
+    },
     /// A surplus connection, made to learn of a better tip.
     Extra,
     /// Its inbound slot went to another peer.
@@ -123,8 +132,6 @@ pub enum Reason {
         /// The error.
         why: String,
     },
-    /// A message out of order in the handshake.
-    OutOfTurn(&'static str),
     /// Headers that are not one chain.
     HeadersNotContinuous,
     /// A header without proof of work.
@@ -175,7 +182,6 @@ impl Reason {
             self,
             Reason::Wire(_)
                 | Reason::BadMessage { .. }
-                | Reason::OutOfTurn(_)
                 | Reason::HeadersNotContinuous
                 | Reason::HeaderWork
                 | Reason::HeaderInvalid { .. }
@@ -195,7 +201,7 @@ impl Reason {
     /// Source: Bitcoin Core b88bffe, `MaybeDiscourageAndDisconnect`.
     pub fn is_forgivable(&self) -> bool {
         let is_offence = self.is_offence() || matches!(self, Reason::OnInvalidChain(_));
-        is_offence && !matches!(self, Reason::Wire(_) | Reason::OutOfTurn(_))
+        is_offence && !matches!(self, Reason::Wire(_))
     }
 }
 
@@ -208,6 +214,32 @@ impl Reason {
             Reason::Banned => "banned on request",
             Reason::Extra => "extra connection, no longer needed",
             _ => "closed by the peer",
+        }
+    }
+}
+
+impl Reason {
+    /// Writes why a request of the peer was refused.
+    fn fmt_request(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::BeyondOffer(hash) => write!(f, "asked for block {hash}, which we do not offer"),
+            Reason::UploadLimit => {
+                write!(f, "asked for an old block, and the upload of the day (-maxuploadtarget) is for new ones")
+            }
+            Reason::FilterType(kind) => write!(f, "asked for filters of type {kind}, which we do not offer"),
+            Reason::FilterStop(hash) => write!(f, "asked for filters up to block {hash}, which we do not show"),
+            Reason::FilterRange { start, stop } => {
+                write!(f, "asked for filters from height {start} up to height {stop}")
+            }
+            Reason::FilterCount { count, max } => {
+                write!(f, "asked for {count} filters or filter hashes at once, at most {max}")
+            }
+            Reason::OfBloom(what) => write!(f, "{what} received, and bloom filters are not offered"),
+            Reason::LongLocator { command, count } => {
+                let max = limits::LOCATOR_COUNT_MAX;
+                write!(f, "{command} message with a locator of {count} hashes, at most {max}")
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -249,21 +281,17 @@ impl fmt::Display for Reason {
             Reason::Slow { bytes_per_s, median_bytes_per_s } => {
                 write!(f, "slow: {bytes_per_s} bytes/s where the others' median is {median_bytes_per_s}")
             }
-            Reason::BeyondOffer(hash) => write!(f, "asked for block {hash}, which we do not offer"),
-            Reason::UploadLimit => {
-                write!(f, "asked for an old block, and the upload of the day (-maxuploadtarget) is for new ones")
-            }
-            Reason::FilterType(kind) => write!(f, "asked for filters of type {kind}, which we do not offer"),
-            Reason::FilterStop(hash) => write!(f, "asked for filters up to block {hash}, which we do not show"),
-            Reason::FilterRange { start, stop } => {
-                write!(f, "asked for filters from height {start} up to height {stop}")
-            }
-            Reason::FilterCount { count, max } => {
-                write!(f, "asked for {count} filters or filter hashes at once, at most {max}")
-            }
-            Reason::OfBloom(what) => write!(f, "{what} received, and bloom filters are not offered"),
+            Reason::BeyondOffer(_)
+            | Reason::UploadLimit
+            | Reason::FilterType(_)
+            | Reason::FilterStop(_)
+            | Reason::FilterRange { .. }
+            | Reason::FilterCount { .. }
+            | Reason::OfBloom(_)
+            | Reason::LongLocator { .. } => self.fmt_request(f),
             Reason::Feature => write!(f, "its feature message is not well-formed"),
             Reason::FeatureVersion(version) => write!(f, "feature message, unknown in version {version}"),
+            Reason::OutOfTurn(command) => write!(f, "{command} message out of turn"),
             Reason::Unfinished(bytes) => {
                 write!(f, "{bytes} bytes of an unfinished message while memory for them is short")
             }
@@ -271,7 +299,6 @@ impl fmt::Display for Reason {
             Reason::OnInvalidChain(hash) => write!(f, "its chain has refused block {hash}"),
             Reason::Wire(error) => write!(f, "misbehaving: {error}"),
             Reason::BadMessage { command, why } => write!(f, "misbehaving: {command} message: {why}"),
-            Reason::OutOfTurn(command) => write!(f, "misbehaving: {command} message out of turn"),
             Reason::HeadersNotContinuous => write!(f, "misbehaving: headers are not one chain"),
             Reason::HeaderWork => write!(f, "misbehaving: header without proof of work"),
             Reason::HeaderInvalid { hash, reason } => write!(f, "misbehaving: header {hash}: {reason}"),
