@@ -98,7 +98,8 @@ mod tests {
     #[test]
     fn peers_that_always_send_leave_each_other_the_same_share() {
         for rate in [10_000, 1_000_000] {
-            let (mut limit, mut turns) = (RateLimit::new(Some(rate), Arc::default()), Turns::default());
+            let mut limit = RateLimit::new(Some(rate), Arc::default());
+            let mut turns = Turns::default();
             let mut read: BTreeMap<PeerId, usize> = BTreeMap::new();
             for ms in 0..60_000_u64 {
                 let now = Duration::from_millis(ms);

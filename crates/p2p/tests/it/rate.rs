@@ -40,7 +40,8 @@ fn flood_of_one_peer_leaves_the_others_their_share_of_the_rate() {
     let mut other = TcpStream::connect(address).unwrap();
     other.set_nonblocking(true).unwrap();
     other.write_all(&hello(2)).unwrap();
-    let (begun, mut heard) = (Instant::now(), [0; 24]);
+    let begun = Instant::now();
+    let mut heard = [0; 24];
     while begun.elapsed() < 10 * S {
         send_on();
         match other.read(&mut heard) {

@@ -476,7 +476,8 @@ fn services_of_a_peer_that_lacks_some_are_remembered() {
 fn service_bit_of_another_chain_from_gossip_keeps_no_address_out() {
     let served = served();
     let peers: Vec<_> = (0..4).map(|i| address(50 + i, 1)).collect();
-    let (anchor, known) = (peers[0], &peers[1..]);
+    let anchor = peers[0];
+    let known = &peers[1..];
     let told = |peer: &PeerAddress| AddressEntry {
         peer: *peer,
         services: services::NETWORK | services::WITNESS | services::OTHER_CHAIN,
