@@ -346,14 +346,11 @@ impl DataDir<'_> {
     /// The fault for a damaged body that the index calls valid: a fault of the disk.
     fn body_fault(&self, node: NodeId, why: &str) -> Fault {
         let (height, hash) = self.height_and_hash(node);
-        let at = self.place(node);
-        let path = at.map_or(self.layout.blocks_dir().to_path_buf(), |at| self.files.path(at.file));
+        let (path, offset) = self.path_and_offset(node);
         let wanted = format!("block {hash} at height {height}, which was sound when it was stored");
         let advice = "The disk or the file is damaged; nothing was marked and nothing changed. Put the file back from a \
                       copy, or run ffwd repair, which fetches only damaged blocks";
-        store::Fault::new(store::FaultKind::Damaged, &path, wanted, why, advice)
-            .at_offset(at.map_or(0, |at| at.offset))
-            .into()
+        store::Fault::new(store::FaultKind::Damaged, &path, wanted, why, advice).at_offset(offset).into()
     }
 
     fn tell_tip(&self, block: &Connected<'_>) {

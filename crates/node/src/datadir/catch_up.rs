@@ -12,9 +12,8 @@ use crate::indexing::{IndexedBlock, Indexing};
 use crate::pipeline::engine::EngineBackend;
 use crate::pipeline::stages::block_place;
 use crate::pipeline::stats::Snapshot;
-use crate::threads;
-use crate::threads::AtEnd;
 use crate::threads::locks::{lock, wait};
+use crate::threads::{self, AtEnd};
 use indexes::block::BlockFilter;
 use indexes::{BlockRecords, IndexKind, Wanted, locator};
 use primitives::undo::spent_coins;
@@ -165,14 +164,17 @@ impl DataDir<'_> {
             IndexKind::CoinStats => ("undo data", index.first_unconnected(node, tip)),
             IndexKind::TxoSpender => {
                 let path = tree.path(tree.fork(node, tip), node);
-                ("the blocks", path.into_iter().find(|&id| index.body(id).location().is_none()))
+                ("blocks", path.into_iter().find(|&id| index.body(id).location().is_none()))
             }
             _ => return Ok(()),
         };
         let Some(lacking) = lacking else { return Ok(()) };
         let height = tree.height(lacking);
         let wanted = format!("{needed} from height {height} on, to rewind {} to the chain", kind.core_name());
-        let found = "none: the index is older than the block index";
+        let found = match kind {
+            IndexKind::TxoSpender => "none: they were lost",
+            _ => "none: the index is older than the block index",
+        };
         Err(store::Fault::new(FaultKind::Refused, root, wanted, found, rebuild_advice(kind, root)).into())
     }
 

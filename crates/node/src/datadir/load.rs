@@ -169,7 +169,7 @@ impl DataDir<'_> {
     }
 
     /// The file of a block and the place in it, according to the index.
-    fn path_and_offset(&self, id: NodeId) -> (PathBuf, u64) {
+    pub(crate) fn path_and_offset(&self, id: NodeId) -> (PathBuf, u64) {
         let at = self.place(id);
         (at.map_or(self.layout.blocks_dir().to_path_buf(), |at| self.files.path(at.file)), at.map_or(0, |at| at.offset))
     }

@@ -159,12 +159,7 @@ fn has_begun_anew(disk: &dyn Disk, host: &Host, layout: &Layout) -> store::Resul
     }
     let is_reindexing =
         BlockTreeDb::exists(disk, layout)? && BlockTreeDb::open_read_only(host, layout)?.is_reindexing()?;
-    let dir = layout.chainstate_dir();
-    if !is_reindexing || !Chainstate::exists(disk, &dir)? {
-        return Ok(is_reindexing);
-    }
-    let coins = Chainstate::open_read_only(host, &dir)?;
-    Ok(coins.best_block()?.is_none() && coins.head_blocks()?.is_none())
+    Ok(is_reindexing && !Chainstate::has_block(host, &layout.chainstate_dir())?)
 }
 
 /// Writes the settings file, as bitcoind does at each start.

@@ -116,7 +116,7 @@ pub(crate) fn open_existing<'e>(
     Ok(Existing { datadir, tip })
 }
 
-/// Refuses lost blocks that cannot be downloaded again by this work: `needed` build on them.
+/// Refuses lost blocks: for work those that `needed` build on, because it downloads the others again; else all.
 fn check_lost(
     datadir: &DataDir<'_>,
     purpose: Purpose,
@@ -237,12 +237,8 @@ fn must_reindex(options: &Options, events: Events<'_>) -> Result<bool, Fault> {
         }
     }
     // Coins without an index are not removed silently: opening the data directory reports what to do.
-    let dir = layout.chainstate_dir();
-    if Chainstate::exists(&**disk, &dir)? {
-        let coins = Chainstate::open_read_only(&locked.host, &dir)?;
-        if coins.best_block()?.is_some() || coins.head_blocks()?.is_some() {
-            return Ok(false);
-        }
+    if Chainstate::has_block(&locked.host, &layout.chainstate_dir())? {
+        return Ok(false);
     }
     for file in locked.files.numbers()?.there {
         if locked.files.scan(file)?.blocks.iter().any(|block| block.hash != options.params.genesis_hash) {

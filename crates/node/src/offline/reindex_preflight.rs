@@ -83,15 +83,16 @@ impl Before {
         if before.loaded.is_some() && !is_reindexing {
             reporter.with_room(|| store::reindex::forget(disk, layout))?;
         }
+        let is_beginning = store::reindex::is_beginning(&**disk, layout)?;
         if let Some(coins) = stands_at(locked, reporter)? {
             (before.best, before.coins) = (coins.best, coins.count);
             // A run that was interrupted in its first steps repeats them. A flush that Core did not finish is
             // discarded.
-            before.resumes = is_reindexing && !coins.is_half && !store::reindex::is_beginning(&**disk, layout)?;
+            before.resumes = is_reindexing && !coins.is_half && !is_beginning;
         }
-        // A run that was interrupted while it removed the blocks goes on with that.
         let is_asked = pruned == Pruned::BeginAnew && options.prune != Prune::Off;
-        if before.is_pruned_by_another_run() && (is_asked || store::reindex::is_beginning(&**disk, layout)?) {
+        // A run that was interrupted while it removed the blocks goes on with that.
+        if before.is_pruned_by_another_run() && (is_asked || is_beginning) {
             return Before::without_blocks(locked, reporter);
         }
         before.check_pruned(locked, options)?;

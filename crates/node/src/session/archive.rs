@@ -58,8 +58,8 @@ pub(super) fn end(datadir: &mut DataDir<'_>, tip: NodeId) -> Result<(), Fault> {
             datadir.write_index(None)?;
             forget(datadir)?;
             let why = format!(
-                "a pruned block at or below height {height} ({hash}) breaks a rule, but was connected before: it was not \
-                 marked, and its coins were removed"
+                "a pruned block at or below height {height} ({hash}) breaks a rule, but was connected before: no block was \
+                 marked, and the second UTXO set was removed"
             );
             let advice = "Run the same command again, which begins with new coins; if it says this again, run ffwd doctor --deep, and report what it says";
             return Err(Fault::refused(why, advice));

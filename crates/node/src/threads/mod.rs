@@ -23,7 +23,7 @@ pub(crate) fn spawn<'s, T: Send + 's>(
     Builder::new().name(name.clone()).spawn_scoped(scope, work).map_err(|why| refused(&name, why))
 }
 
-/// Runs a closure on drop, also while unwinding, so that the helper thread is always stopped.
+/// Runs a closure on drop, also while unwinding, so that a thread that waits for it is always told.
 pub(crate) struct AtEnd<F: FnMut()>(pub(crate) F);
 
 impl<F: FnMut()> Drop for AtEnd<F> {

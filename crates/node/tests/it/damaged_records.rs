@@ -23,6 +23,13 @@ fn disk(bytes: &[u8]) -> SimDisk {
     disk
 }
 
+/// A directory with these blocks in its block file, after a reindex.
+fn reindexed(blocks: &[Vec<u8>]) -> SimDisk {
+    let disk = disk(&file(blocks));
+    jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
+    disk
+}
+
 /// The header of block `height` with something behind it that ends where another record begins: its neighbours look as
 /// if they were a part of it.
 fn swallowing(blocks: &[Vec<u8>], height: usize, swallowed: usize, between: &[u8]) -> Vec<Vec<u8>> {
@@ -70,8 +77,7 @@ fn ends_whole(blocks: &[Vec<u8>], good: &SimDisk, disk: &SimDisk, is_eager: bool
 #[test]
 fn blocks_inside_a_damaged_record_are_found() {
     let blocks = chain(BLOCKS);
-    let good = disk(&file(&blocks));
-    jobs::reindex(&options(&good, false), false, &|_| ()).unwrap();
+    let good = reindexed(&blocks);
     for (row, records) in rows(&blocks) {
         ends_whole(&blocks, &good, &disk(&file(&records)), false, row);
     }
@@ -81,8 +87,7 @@ fn blocks_inside_a_damaged_record_are_found() {
 #[test]
 fn blocks_inside_a_damaged_record_stay_found_after_a_stop() {
     let blocks = chain(BLOCKS);
-    let good = disk(&file(&blocks));
-    jobs::reindex(&options(&good, false), false, &|_| ()).unwrap();
+    let good = reindexed(&blocks);
     for (row, records) in rows(&blocks) {
         let first = disk(&file(&records));
         let path = Path::new(DATADIR).join("regtest/blocks/blk00000.dat");
@@ -185,8 +190,7 @@ fn ahead_of_its_coins(blocks: &[Vec<u8>]) -> SimDisk {
 #[test]
 fn lost_undo_data_above_the_coins_is_written_again() {
     let blocks = chain(BLOCKS);
-    let good = disk(&file(&blocks));
-    jobs::reindex(&options(&good, false), false, &|_| ()).unwrap();
+    let good = reindexed(&blocks);
     let set = archival::set_of(&good);
     let before = ahead_of_its_coins(&blocks);
     let peer = Far::listen(&Arc::new(blocks.clone()), honest(), &open());
@@ -208,8 +212,7 @@ fn lost_undo_data_above_the_coins_is_written_again() {
 #[test]
 fn lost_block_off_the_chain_is_given_up() {
     let blocks = chain(BLOCKS);
-    let good = disk(&file(&blocks));
-    jobs::reindex(&options(&good, false), false, &|_| ()).unwrap();
+    let good = reindexed(&blocks);
     let set = archival::set_of(&good);
     let stale: Vec<Vec<u8>> = [50, 51].into_iter().fold(Vec::new(), |mut stale, height| {
         let prev = stale.last().map_or_else(|| hash_of(&blocks[49]), |below: &Vec<u8>| hash_of(below));
@@ -217,8 +220,7 @@ fn lost_block_off_the_chain_is_given_up() {
         stale
     });
     let records = [&blocks[..=60], &stale, &blocks[61..]].concat();
-    let before = disk(&file(&records));
-    jobs::reindex(&options(&before, false), false, &|_| ()).unwrap();
+    let before = reindexed(&records);
     let peer = Far::listen(&Arc::new(blocks.clone()), honest(), &open());
     let sync = sync_options(&[peer], Until::Tip);
     let check = |disk: &SimDisk, row: &str| {
@@ -261,8 +263,7 @@ fn lost_block_off_the_chain_is_given_up() {
 fn lost_blocks_above_the_coins_are_downloaded_again() {
     let blocks = chain(BLOCKS);
     let (coins_at, indexed) = (80, 100);
-    let good = disk(&file(&blocks));
-    jobs::reindex(&options(&good, false), false, &|_| ()).unwrap();
+    let good = reindexed(&blocks);
     let set = archival::set_of(&good);
     let before = disk(&file(&blocks[..=indexed]));
     let at_coins = Options { stop_at_height: Some(Height::new(coins_at)), ..options(&before, false) };

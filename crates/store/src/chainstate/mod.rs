@@ -111,6 +111,19 @@ impl Chainstate {
         Chainstate::checked(Obfuscated::open_read_only(host.into(), dir)?)
     }
 
+    /// Whether there is a chainstate in `dir` with a best block, or with a flush that Core did not finish.
+    ///
+    /// # Errors
+    ///
+    /// It is damaged or of an old format, or an I/O error.
+    pub fn has_block(host: &Host, dir: &Path) -> Result<bool> {
+        if !Chainstate::exists(&*host.disk, dir)? {
+            return Ok(false);
+        }
+        let coins = Chainstate::open_read_only(host, dir)?;
+        Ok(coins.best_block()?.is_some() || coins.head_blocks()?.is_some())
+    }
+
     fn checked(store: Obfuscated) -> Result<Chainstate> {
         let old = [&b"c"[..], &[0; 32]].concat();
         if store.db.snapshot().range(&old, None)?.next_record()?.is_some() {

@@ -437,7 +437,7 @@ impl BlockIndex {
         Replacement { has_copy, first }
     }
 
-    /// Forgets the only places of these blocks, which are not there: see [`BlockIndex::body_lost`].
+    /// Forgets all places of these blocks: they are not there. See [`BlockIndex::body_lost`].
     pub fn bodies_lost(&mut self, lost: &[NodeId]) {
         lost.iter().for_each(|&id| drop(self.take_places(id)));
         self.no_body_left(lost);

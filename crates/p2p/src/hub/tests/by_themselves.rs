@@ -40,6 +40,17 @@ fn served() -> Arc<Chain> {
     Arc::new(Chain::having(&made_on(&Chain::new().best_header(), 60, 1, 3000)))
 }
 
+/// A node without a chain that knows these honest peers, and goes to the anchors first.
+fn among(peers: &[PeerAddress], served: &Arc<Chain>, anchors: &[AddressEntry]) -> World {
+    let anchors = anchors.to_vec();
+    let config = Config { addresses: Some(memory(peers)), anchors, v2transport: false, ..Config::new(NETWORK) };
+    let mut world = World::with_config(Chain::new(), config);
+    for peer in peers {
+        world.honest(&peer.to_string(), served);
+    }
+    world
+}
+
 fn of_kind(world: &World, kind: Kind) -> Vec<PeerAddress> {
     let peers = world.hub.context.peers.values().filter(|peer| peer.kind == kind && peer.is_ready());
     let address = |target: &crate::wire::Target| match target {
@@ -53,11 +64,7 @@ fn of_kind(world: &World, kind: Kind) -> Vec<PeerAddress> {
 fn eight_for_everything_two_for_blocks_and_feelers() {
     let peers: Vec<_> = (0..40).map(|i| address(50 + i, 1)).collect();
     let served = served();
-    let config = Config { addresses: Some(memory(&peers)), v2transport: false, ..Config::new(NETWORK) };
-    let mut world = World::with_config(Chain::new(), config);
-    for peer in &peers {
-        world.honest(&peer.to_string(), &served);
-    }
+    let mut world = among(&peers, &served, &[]);
     world.sync_to(served.tip().hash, 20 * S);
     world.run(20 * S);
     let blocks = of_kind(&world, Kind::BlockRelay);
@@ -83,13 +90,7 @@ fn eight_for_everything_two_for_blocks_and_feelers() {
     let [(count, anchors)] = &anchors.collect::<Vec<_>>()[..] else { panic!("once") };
     assert_eq!(*count, 2);
     // The next run goes back to them first.
-    let known = memory(&peers);
-    let config =
-        Config { addresses: Some(known), anchors: anchors.clone(), v2transport: false, ..Config::new(NETWORK) };
-    let mut world = World::with_config(Chain::new(), config);
-    for peer in &peers {
-        world.honest(&peer.to_string(), &served);
-    }
+    let mut world = among(&peers, &served, anchors);
     world.run(20 * S);
     let kept: HashSet<_> = anchors.iter().map(|anchor| anchor.peer).collect();
     assert!(kept.iter().all(|peer| blocks.contains(peer)));
@@ -101,11 +102,7 @@ fn eight_for_everything_two_for_blocks_and_feelers() {
 fn extra_peers_for_blocks_go_on_when_the_tip_is_old() {
     let peers: Vec<_> = (0..40).map(|i| address(50 + i, 1)).collect();
     let served = served();
-    let config = Config { addresses: Some(memory(&peers)), v2transport: false, ..Config::new(NETWORK) };
-    let mut world = World::with_config(Chain::new(), config);
-    for peer in &peers {
-        world.honest(&peer.to_string(), &served);
-    }
+    let mut world = among(&peers, &served, &[]);
     world.chain.is_old.store(true, Relaxed);
     let most = |world: &mut World| {
         let counts = (0..30).map(|_| {
