@@ -25,7 +25,7 @@ impl DataDir<'_> {
         };
         self.reporter.say_while(AlertKind::ChainShutOut, shut_out.map(|shut_out| shut_out.message()));
         self.say_assumed_elsewhere();
-        self.reporter.say_while(AlertKind::PrunedFork, self.pruned_fork(tip).map(|fork| fork.message()));
+        self.say_pruned_fork();
         if let Some(first) = prune_height.filter(|&first| first > Height::GENESIS) {
             self.reporter.note(format!(
                 "An earlier run pruned the blocks below height {first}: no better chain can begin there. To have them again: \
@@ -48,20 +48,25 @@ impl DataDir<'_> {
         if !is_shut_out {
             self.reporter.say_while(AlertKind::ChainShutOut, None);
         }
-        if self.pruned_fork(tip).is_none() {
+        if self.pruned_fork().is_none() {
             self.reporter.say_while(AlertKind::PrunedFork, None);
         }
     }
 
-    /// A better chain than the one up to `tip` that forks off below the pruned blocks.
-    pub(crate) fn pruned_fork(&self, tip: NodeId) -> Option<PrunedFork> {
+    /// Warns if a better chain than the connected one forks off below the pruned blocks, or ends that warning.
+    pub(crate) fn say_pruned_fork(&self) {
+        self.reporter.say_while(AlertKind::PrunedFork, self.pruned_fork().map(|fork| fork.message()));
+    }
+
+    /// A better chain than the connected one that forks off below the pruned blocks.
+    pub(crate) fn pruned_fork(&self) -> Option<PrunedFork> {
         // A chain that forks off below a snapshot is handled differently: see `session::finish::is_suspect`.
         if self.assumed.is_some() {
             return None;
         }
         let index = self.index.read();
         let tree = index.headers();
-        PrunedFork::find(tree, tip, tree.best(), || index.prune_height())
+        PrunedFork::find(tree, index.tip(), tree.best(), || index.prune_height())
     }
 
     /// Why the chain ends at `tip`, if an invalid mark excludes a better one.

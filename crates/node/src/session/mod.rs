@@ -258,7 +258,9 @@ impl<'o> Run<'o> {
         past_engine.iter_mut().for_each(|engine| self.conduct.prepare(engine));
         let first = if goal == Goal::Past { First::Past } else { First::Tip };
         let engines = Engines { tip: &mut engine, past: past_engine.as_mut().into(), budget_bytes, first };
-        let outcome = self.conduct.follow(&session, engines, &mut self.receiver, &self.kept)?;
+        let followed = self.conduct.follow(&session, engines, &mut self.receiver, &self.kept);
+        // Such a fork is an error, which may come before the first look at the state.
+        let outcome = followed.inspect_err(|_| datadir.say_pruned_fork())?;
         if let (Some(past), Some(engine)) = (&self.past, past_engine.as_mut()) {
             offline::finish_past(past, engine)?;
             past.past_tip.set(engine.tip());

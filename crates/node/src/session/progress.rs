@@ -39,8 +39,7 @@ pub(super) fn facts(session: &Session<'_, '_>, seen: &mut FactsSeen) -> SessionF
     });
     let network = Some(network).filter(|_| !session.is_alone);
     let assumed_elsewhere = assumed_elsewhere(session.datadir, &progress);
-    let tip = session.datadir.index.read().tip();
-    let pruned_fork = session.datadir.pruned_fork(tip);
+    let pruned_fork = session.datadir.pruned_fork();
     let stage = if session.is_alone { Stage::AtRest } else { Stage::Working };
     SessionFacts { stage, block_wait, past, network, assumed_elsewhere, pruned_fork, pause, ..facts }
 }
