@@ -8,7 +8,7 @@ use crate::conf::OnLine;
 use crate::exit_codes::{FAULT, INTERRUPTED};
 use crate::options::{Place, values};
 use crate::sync_command::{checked, load_with_peers};
-use crate::{Failure, begin, begin_read_only, limits, load, output, private_files};
+use crate::{Failure, begin, begin_read_only, limits, load, output, private_files, signals};
 use node::Fault;
 use node::jobs::{self, Depth, Examination, Finding, RepairReport};
 use primitives::human;
@@ -122,6 +122,7 @@ pub(crate) fn repair(given: &Repair, line: &OnLine) -> Result<ExitCode, Failure>
     private_files();
     let options = &settings.options;
     limits::check(options.par, options.dbcache_bytes)?;
+    signals::heed_download(sync.download.switch.clone())?;
     let reporter = begin(&settings)?;
     let done = jobs::repair(options, &sync, &|event| reporter.event(event));
     reporter.finish();

@@ -219,9 +219,10 @@ impl Loading {
 }
 
 impl Pause {
-    fn sentence(self) -> String {
+    /// Why nothing is downloaded, and until when.
+    pub(crate) fn sentence(self) -> String {
         match self {
-            Pause::Call => "Downloads are paused: the call resumedownload resumes them".to_owned(),
+            Pause::Call => "Downloads are paused: the call resumedownload or SIGUSR2 resumes them".to_owned(),
             Pause::Hours { from } => format!("Downloads are paused until {from:02}:00 (--download-hours)"),
             Pause::Target { mib } => {
                 format!("Downloads are paused: {mib} MiB of this day are used up (--maxdownloadtarget)")

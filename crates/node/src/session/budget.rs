@@ -105,6 +105,16 @@ pub(crate) enum Allowance {
     Nothing(Pause),
 }
 
+impl Allowance {
+    /// Why not all blocks may be requested.
+    pub(crate) fn pause(self) -> Option<Pause> {
+        match self {
+            Allowance::All => None,
+            Allowance::NearTip(pause) | Allowance::Nothing(pause) => Some(pause),
+        }
+    }
+}
+
 /// The download budget, and its usage.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget {

@@ -1,14 +1,17 @@
 //! Fetches headers, and blocks by their hashes, independent of the connected chain: for a repair.
 //!
 //! No driver, no engine: the network requests the blocks and passes each to the caller for checking. The fetch ends
-//! when all blocks have arrived, or when no peer delivers more.
+//! when all blocks have arrived, or when no peer delivers more. The user's download limits apply to blocks as in a
+//! sync, and what is downloaded counts for that day.
 
-use super::config;
+use super::budget::Budget;
 use super::peer_files::KnownPeers;
+use super::{config, downloaded, request};
 use crate::chain::tree::NodeId;
 use crate::fault::Fault;
 use crate::options::Options;
 use crate::reporting::Reporter;
+use crate::reporting::state::Pause;
 use crate::session::chainview::SharedChain;
 use crate::session::options::SyncOptions;
 use p2p::{BlockVerdict, Event, Network, PeerId, Want};
@@ -17,7 +20,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
+use store::private_files::PrivateDir;
 
+/// Maximum serialized size of a block, in bytes.
+pub(super) const BLOCK_BYTES_MAX: u64 = 4_000_000;
 /// Maximum number of blocks in one request list.
 const WANTS_MAX: usize = 4096;
 /// Maximum bytes of blocks in flight.
@@ -46,10 +52,16 @@ pub(super) fn fetch(with: &Fetching<'_>, nodes: &[NodeId], take: &mut Take<'_>) 
     if nodes.is_empty() || with.sync.seeks_none() {
         return Ok(nodes.to_vec());
     }
+    let own = PrivateDir::new(with.chain.disk.clone(), with.chain.layout.private_dir());
+    let mut budget = Budget::new(with.sync.download.limits);
+    if let Some(kept) = downloaded::read(&own)? {
+        budget.go_on(&kept, with.sync.download.local_time(with.options.clock));
+    }
     let (network, receiver) = start(with)?;
-    let mut fetch = Fetch { with, network, wanted: nodes.to_vec(), last: Instant::now() };
+    let mut fetch = Fetch { with, network, wanted: nodes.to_vec(), budget, pause: None, last: Instant::now() };
     let done = fetch.run(&receiver, take);
     fetch.network.halt();
+    downloaded::keep(&own, &fetch.budget, with.reporter)?;
     done.map(|()| fetch.wanted)
 }
 
@@ -119,6 +131,9 @@ struct Fetch<'d, 'f> {
     network: Network,
     /// Blocks that have not arrived.
     wanted: Vec<NodeId>,
+    budget: Budget,
+    /// Why the user's limits allow no blocks now.
+    pause: Option<Pause>,
     /// When the last block arrived.
     last: Instant,
 }
@@ -131,6 +146,7 @@ impl Fetch<'_, '_> {
             if reporter.is_stopping() {
                 return Err(Fault::Stopped);
             }
+            self.heed_limits();
             match receiver.recv_timeout(EVENT_PATIENCE) {
                 Ok(Event::Block { peer, hash, bytes, .. }) => self.take(peer, hash, &bytes, take)?,
                 Ok(Event::Targets(_) | Event::WantMore) => self.ask(),
@@ -144,7 +160,23 @@ impl Fetch<'_, '_> {
         Ok(())
     }
 
+    /// Requests no blocks while the user's limits allow none.
+    fn heed_limits(&mut self) {
+        let download = &self.with.sync.download;
+        self.budget.look(download.local_time(self.with.options.clock), download.switch.is_paused());
+        let pause = self.budget.allowance().pause().filter(|_| self.allowed().is_empty());
+        if pause != self.pause {
+            pause.into_iter().for_each(|pause| self.with.reporter.note(pause.sentence()));
+            (self.pause, self.last) = (pause, Instant::now());
+            self.ask();
+        }
+    }
+
     fn take(&mut self, peer: PeerId, hash: BlockHash, bytes: &[u8], take: &mut Take<'_>) -> Result<(), Fault> {
+        self.budget.took(bytes.len() as u64);
+        if self.budget.has_target() {
+            self.ask(); // The list covers only what is left of the daily limit.
+        }
         let known = self.with.chain.index.headers().find(&hash);
         let Some(id) = known.filter(|id| self.wanted.contains(id)) else {
             self.network.verdict(hash, BlockVerdict::Stored);
@@ -163,14 +195,23 @@ impl Fetch<'_, '_> {
 
     /// Requests the same list on every chain of the peers, because it is unknown which of them has the blocks.
     fn ask(&self) {
-        let tree = self.with.chain.index.headers();
-        let list = self.wanted.iter().take(WANTS_MAX);
-        self.network.want(vec![list.map(|&id| Want { hash: tree.hash(id), height: tree.height(id) }).collect()]);
+        self.network.want(vec![self.allowed()]);
+    }
+
+    /// The next blocks, within the user's limits.
+    fn allowed(&self) -> Vec<Want> {
+        let next = self.wanted.iter().take(WANTS_MAX).copied().collect();
+        let list = request::wants(&self.with.chain.index.headers(), next);
+        let left = self.budget.left_bytes();
+        request::within(vec![list], self.budget.allowance(), left, BLOCK_BYTES_MAX).concat()
     }
 
     /// Whether waiting longer is pointless: all remaining blocks were announced but not delivered, or no block arrived
-    /// for [`PATIENCE`].
+    /// for [`PATIENCE`] although blocks were requested.
     fn is_over(&self) -> bool {
+        if self.pause.is_some() {
+            return false;
+        }
         let undelivered: HashSet<BlockHash> =
             self.network.progress().undelivered.iter().map(|want| want.hash).collect();
         let tree = self.with.chain.index.headers();

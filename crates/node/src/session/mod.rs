@@ -19,6 +19,7 @@ mod bring;
 pub mod budget;
 pub(crate) mod chainview;
 mod config;
+mod downloaded;
 pub(crate) mod driver;
 pub(crate) mod facts;
 mod fetch;
@@ -60,7 +61,6 @@ use crate::snapshot::hints::file::HintsFile;
 use crate::snapshot::served_sets;
 use crate::threads::locks::lock;
 use bring::WithSources;
-use budget::Budget;
 use chainview::{SharedChain, Unserved};
 use driver::{Goal, Outcome, Settings, SyncDriver};
 use facts::NetworkSetup;
@@ -77,10 +77,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use store::private_files::PrivateDir;
 use threads::{Conduct, Wanted};
 use work::{Engines, First};
-
-/// File that stores how much of the daily download limit is used, and its size in bytes.
-const DOWNLOADED: &str = "downloaded";
-const DOWNLOADED_BYTES: usize = 16;
 
 /// A whole sync: one data directory, one network and one driver for all its parts.
 struct Run<'o> {
@@ -164,7 +160,7 @@ impl<'o> Run<'o> {
         };
         let height_start = datadir.headers().height(tip);
         let mut driver = SyncDriver::new(settings(&datadir, sync), Goal::Tip, tip);
-        if let Some(kept) = own.read(DOWNLOADED, DOWNLOADED_BYTES)? {
+        if let Some(kept) = downloaded::read(&own)? {
             driver.go_on_with_budget(&kept, sync.download.local_time(options.clock));
         }
         Ok(Run {
@@ -288,7 +284,7 @@ impl<'o> Run<'o> {
         self.leave_past();
         let datadir = self.datadir();
         keep_last_addresses(datadir, &self.kept.peers, &self.receiver)?;
-        keep_budget(datadir, &self.kept.own, lock(&self.driver).budget())?;
+        downloaded::keep(&self.kept.own, lock(&self.driver).budget(), &datadir.reporter)?;
         let is_stopped = outcome == Outcome::Stopped;
         let message = assumed_elsewhere.map(|assumed| assumed.message());
         datadir.reporter.say_while(AlertKind::AssumedElsewhere, message);
@@ -388,13 +384,4 @@ fn keep_last_addresses(datadir: &DataDir<'_>, files: &PeerFiles, events: &Receiv
         }
     }
     last.map_or(Ok(()), |bytes| files.keep_addresses(datadir, &bytes))
-}
-
-/// Stores how much of the daily download limit is used, if there is a limit. Does not wait for space on a full disk.
-fn keep_budget(datadir: &DataDir<'_>, own: &PrivateDir, budget: &Budget) -> Result<(), Fault> {
-    if !budget.has_target() {
-        return Ok(());
-    }
-    let consequence = "What was downloaded today is not kept: the next run counts from nothing";
-    datadir.reporter.if_room(consequence, || own.write(DOWNLOADED, &budget.to_bytes()))
 }

@@ -1,7 +1,6 @@
 //! Progress of a sync, for the displays: the remaining work in bytes of blocks, and the facts of its state. No decision
 //! depends on it.
 
-use super::budget::Allowance;
 use super::driver::Doing;
 use super::facts::{FactsSeen, assumed_elsewhere};
 use super::link::Session;
@@ -24,11 +23,7 @@ pub(super) fn facts(session: &Session<'_, '_>, seen: &mut FactsSeen) -> SessionF
     let (network, block_wait) = seen.of_network(session.setup, &progress, facts.height);
     let (doing, pause) = {
         let driver = lock(session.driver);
-        let pause = match driver.budget().allowance() {
-            Allowance::All => None,
-            Allowance::NearTip(pause) | Allowance::Nothing(pause) => Some(pause),
-        };
-        (driver.doing(), pause)
+        (driver.doing(), driver.budget().allowance().pause())
     };
     let is_past_first = matches!(doing, Doing::ValidatingPast | Doing::AtTip);
     let past = session.past.filter(|_| is_past_first).and_then(|past| {

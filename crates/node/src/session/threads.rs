@@ -6,14 +6,13 @@
 //! - The thread that called the job runs the engine (`work`).
 //! - `hash` hashes the coins below a snapshot at the end of its validation.
 
-use super::bring;
 use super::driver::{Input, Outcome};
 use super::facts::FactsSeen;
 use super::link::{Ending, Line, Session};
 use super::peer_files::Kept;
-use super::progress;
 use super::receive::{self, Arrived};
 use super::work::{self, DoAside, Engines};
+use super::{bring, downloaded, progress};
 use crate::datadir::DataDir;
 use crate::fault::{Fault, Message};
 use crate::offline::FollowingCache;
@@ -306,7 +305,7 @@ fn take_events(
             } else {
                 session.datadir.writer.check_files()?;
             }
-            super::keep_budget(session.datadir, &kept.own, lock(session.driver).budget())?;
+            downloaded::keep(&kept.own, lock(session.driver).budget(), reporter)?;
             last_index = Instant::now();
         }
     }

@@ -8,12 +8,15 @@ use crate::indexes::branch;
 use crate::peers::{Far, MINUTE, Until, open, sync_options};
 use disk::{Disk, Loss, SimDisk};
 use indexes::heights;
+use node::Fault;
 use node::jobs::{self, Depth, Finding, Kind, SyncOptions};
 use node::options::{IndexKind, Options};
+use node::reporting::Event;
 use primitives::{BlockHash, Header, Height};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 use store::index::IndexChanges;
 use store::indexes::IndexDb;
@@ -37,6 +40,44 @@ fn a_repair_takes_blocks_from_a_peer_behind_the_tip() {
         assert!(start.elapsed() < MINUTE, "{behind} behind");
         check_whole(&disk, &known, &format!("{behind} behind"));
     }
+}
+
+/// The user's limits of the download apply to a repair, and what it downloads counts for that day.
+#[test]
+fn a_repair_heeds_the_limits_of_the_download() {
+    let known = Known::new();
+    let disk = known.whole();
+    let (mut sync, asked) = peer(&known);
+    sync.download.limits.target_mib = Some(100);
+    disk.remove_file(&block_file(1, "blk")).unwrap();
+    sync.download.switch.pause();
+    let switch = sync.download.switch.clone();
+    jobs::repair(&options(&disk), &sync, &|event| {
+        if matches!(&event, Event::Note(text) if text.contains("SIGUSR2 resumes")) {
+            assert_eq!(asked.lock().unwrap().len(), 0, "nothing while it is paused");
+            switch.resume();
+        }
+    })
+    .unwrap();
+    check_whole(&disk, &known, "paused and resumed");
+    let fetched = std::mem::take(&mut *asked.lock().unwrap());
+    let bytes: u64 = fetched.iter().map(|hash| known.blocks[known.heights[hash]].len() as u64).sum();
+    let downloaded = net("ffwd/downloaded");
+    let kept = read(&disk, &downloaded);
+    assert_eq!((fetched.len(), &kept[8..]), (PER_FILE, &bytes.to_le_bytes()[..]));
+
+    // All of the day's bytes are used up.
+    let used_up = [&kept[..8], &(100u64 << 20).to_le_bytes()].concat();
+    replace(&disk, &downloaded, &used_up);
+    disk.remove_file(&block_file(1, "blk")).unwrap();
+    let options = options(&disk);
+    let stopped = jobs::repair(&options, &sync, &|event| {
+        if matches!(&event, Event::Note(text) if text.contains("100 MiB of this day are used up")) {
+            options.stop.store(true, Ordering::Relaxed);
+        }
+    });
+    assert!(matches!(stopped, Err(Fault::Stopped)), "{stopped:?}");
+    assert_eq!(asked.lock().unwrap().len(), 0, "nothing on that day");
 }
 
 /// No program starts beside a damaged peers.dat, a repair that needs peers included.

@@ -16,7 +16,7 @@ use crate::options::Options;
 use crate::pipeline::{scratch, stages};
 use crate::reporting::Reporter;
 use crate::session::chainview::{SharedChain, Unserved};
-use crate::session::fetch::{self, Fetching};
+use crate::session::fetch::{self, BLOCK_BYTES_MAX, Fetching};
 use crate::session::options::SyncOptions;
 use crate::session::sources::{Found, Reading};
 use primitives::{BlockHash, Header, Height};
@@ -28,8 +28,6 @@ use store::index::{BlockTreeDb, LoadedIndex};
 use store::restore::Restorer;
 use store::{FaultKind, FileInfos, FilePos};
 
-/// Maximum serialized size of a block, in bytes.
-const BLOCK_BYTES_MAX: u64 = 4_000_000;
 /// Number of rewritten blocks between two syncs of their files.
 const SYNC_EVERY: usize = 256;
 
@@ -278,9 +276,11 @@ impl Repair<'_> {
         let from =
             if self.sync.from.is_empty() { String::new() } else { format!("{given} from the files of --from, ") };
         let count = count - stale.len();
-        self.done(format!(
-            "{count} blocks were put back: {here} from the files, {from}{fetched} from peers{elsewhere}"
-        ));
+        if count > 0 {
+            self.done(format!(
+                "{count} blocks were put back: {here} from the files, {from}{fetched} from peers{elsewhere}"
+            ));
+        }
         Ok(())
     }
 
