@@ -111,7 +111,9 @@ fn wait_for_headers(
 /// Starts the network; returns it with its events.
 fn start(with: &Fetching<'_>) -> Result<(Network, Receiver<Event>), Fault> {
     let (sender, receiver) = channel();
-    let mut config = config::config(with.options, with.sync, WINDOW_BYTES, KnownPeers::default());
+    let net_dir = PrivateDir::new(with.chain.disk.clone(), with.chain.layout.net_dir().to_owned());
+    let known = KnownPeers::for_repair(&net_dir, with.options.params.magic);
+    let mut config = config::config(with.options, with.sync, WINDOW_BYTES, known);
     config::log_to(&mut config, &with.sync.peers, with.reporter);
     let network =
         Network::start_for(with.sync.peers.control.clone(), config, with.chain.clone(), sender).map_err(|why| {

@@ -27,11 +27,21 @@ const ANCHORS: &str = "anchors.dat";
 const OLD_PEERS: &str = "addresses";
 
 /// Stored peers that the network starts with.
-#[derive(Default)]
 pub(super) struct KnownPeers {
     pub(super) groups: Arc<NetGroups>,
     pub(super) addresses: Option<Addresses>,
     pub(super) anchors: Vec<AddressEntry>,
+}
+
+impl KnownPeers {
+    /// The addresses of peers.dat in `net_dir`, for a repair, which writes none; empty if it cannot be read.
+    pub(super) fn for_repair(net_dir: &PrivateDir, magic: [u8; 4]) -> KnownPeers {
+        let groups = Arc::new(NetGroups::default());
+        let bytes = net_dir.read(PEERS, PEERS_BYTES_MAX).ok().flatten();
+        let empty = || Addresses::new(&mut p2p::rng::Rng::System, groups.clone());
+        let addresses = bytes.and_then(|bytes| empty().read(&bytes, magic).ok());
+        KnownPeers { groups, addresses, anchors: Vec::new() }
+    }
 }
 
 /// Files that are written while the network runs.
@@ -188,4 +198,29 @@ fn say_map(datadir: &DataDir<'_>, groups: &NetGroups, addresses: &Addresses) {
     datadir.reporter.log().line(&format!(
         "ASMap Health Check: {count} clearnet peers are mapped to {distinct} ASNs with {unmapped} peers being unmapped"
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use disk::SimDisk;
+    use p2p::wire::{NetAddress, PeerAddress};
+
+    const MAGIC: [u8; 4] = [0xfa, 0xbf, 0xb5, 0xda];
+    const NOW: u64 = 1_700_000_000;
+
+    #[test]
+    fn a_repair_knows_the_addresses_of_peers_dat_and_does_without_it() {
+        let dir = PrivateDir::new(Arc::new(SimDisk::new(1)), "/net".into());
+        let count = |known: KnownPeers| known.addresses.map(|addresses| addresses.count());
+        assert_eq!(count(KnownPeers::for_repair(&dir, MAGIC)), None, "no file");
+        let mut addresses = Addresses::deterministic(Arc::default());
+        for at in 1..=20 {
+            let peer = PeerAddress { address: NetAddress::V4([40 + at, 1, 2, 3]), port: 8333 };
+            addresses.add(&[AddressEntry { peer, services: 9, time: NOW as u32 }], peer.address, 0, NOW);
+        }
+        dir.write(PEERS, &addresses.to_bytes(MAGIC)).unwrap();
+        assert_eq!(count(KnownPeers::for_repair(&dir, MAGIC)), Some(20));
+        assert_eq!(count(KnownPeers::for_repair(&dir, [1, 2, 3, 4])), None, "of another network");
+    }
 }
