@@ -551,6 +551,9 @@ impl Hub {
             NodeMessage::NewTip => {
                 self.serving.announce_tip(&mut self.context, &self.headers);
                 self.outbound.note_tip(now);
+                for (id, reason) in self.headers.look_at_lags(&mut self.context, now) {
+                    self.drop_peer(id, reason, now);
+                }
             }
             NodeMessage::Echo => self.context.event(Event::Echo),
         }

@@ -30,7 +30,14 @@ impl HeaderSync {
         }
     }
 
-    /// Checks whether a peer's chain keeps up: on each tick, and when its announced chain has changed.
+    /// Checks every peer against a new tip: its time to reach that tip begins now. Returns whose time is over.
+    pub(in super::super) fn look_at_lags(&mut self, cx: &mut Context, now: Now) -> Vec<(PeerId, Reason)> {
+        let peers: Vec<PeerId> = cx.peers.keys().copied().collect();
+        let mut look = |id| Some((id, self.look_at_lag(cx, id, now).err()?));
+        peers.into_iter().filter_map(&mut look).collect()
+    }
+
+    /// Checks whether a peer's chain keeps up: on each tick, at a new tip, and when its announced chain has changed.
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@ use crate::addresses::Addresses;
 use crate::api::{Config, Event, PeerId, Reachable};
 use crate::chain::ChainView as _;
 use crate::hub::outbound::{NAMED_PATIENCE, RETRY_MIN};
-use crate::hub::{Action, Hub};
+use crate::hub::{Action, Hub, NodeMessage};
 use crate::peer::Kind;
 use crate::reason::Reason;
 use crate::sim::{Chain, made_on};
@@ -352,6 +352,31 @@ fn peers_that_stay_behind_go_but_for_four_that_were_at_our_tip() {
         // They are connected to again, for there are no others.
         let lagging = world.gone.iter().filter(|(_, reason)| *reason == Reason::Lagging).map(|(address, _)| address);
         assert_eq!(lagging.collect::<HashSet<_>>().len(), gone, "{row}: {:?}", world.gone);
+    }
+}
+
+/// The clock may jump before the next tick: Core's p2p_outbound_eviction.py sets it right after a block.
+#[test]
+fn time_of_peers_that_stay_behind_begins_with_the_new_tip() {
+    let served = served();
+    let peers: Vec<_> = (0..6).map(|i| address(50 + i, 1)).collect();
+    let config = Config { outbound_count: 6, ..automatic(memory(&peers)) };
+    let mut world = World::with_config(Chain::new(), config);
+    for peer in &peers {
+        world.honest(&peer.to_string(), &served);
+    }
+    world.sync_to(served.tip().hash, 20 * S);
+    world.run(20 * S);
+    world.chain.extend(&made_on(&served.tip(), 1, 9, 300));
+    assert!(world.chain.connect().is_empty());
+    world.hub.from_node(NodeMessage::NewTip, world.now());
+    for (row, minutes, gone) in [("asked once more", 21, 0), ("too late", 1, 2)] {
+        for _ in 0..minutes {
+            world.time += 60 * S;
+            world.run(S / 2);
+        }
+        let lagging = world.gone.iter().filter(|(_, reason)| *reason == Reason::Lagging).count();
+        assert_eq!(lagging, gone, "{row}: {:?}", world.gone);
     }
 }
 
