@@ -41,7 +41,10 @@ impl Settings {
         })?;
         let files = &mut self.files;
         let connect = files.connect(given, connections == Some(0));
-        let addnode = files.texts(&given.core, "addnode");
+        let mut addnode = files.texts(&given.core, "addnode");
+        // Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
+        let empty = addnode.extract_if(.., |text| text.trim().is_empty());
+        self.warnings.extend(empty.map(|_| "Ignoring empty -addnode value".to_owned()));
         let seed_nodes = files.texts(&given.core, "seednode");
         check_peers(given, connect.as_deref().unwrap_or_default(), &addnode, &seed_nodes, default_port)?;
         let no_peers = connect.as_ref().is_some_and(Vec::is_empty) && addnode.is_empty();
