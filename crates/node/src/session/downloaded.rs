@@ -28,6 +28,6 @@ pub(super) fn keep(own: &PrivateDir, budget: &Budget, reporter: &Reporter<'_>) -
     if !budget.has_target() {
         return Ok(());
     }
-    let consequence = "What was downloaded today is not kept: the next run counts from nothing";
+    let consequence = "The bytes downloaded today are not kept: the next run counts from zero";
     reporter.if_room(consequence, || own.write(DOWNLOADED, &budget.to_bytes()))
 }

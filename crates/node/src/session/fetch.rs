@@ -150,7 +150,12 @@ impl Fetch<'_, '_> {
             }
             self.heed_limits();
             match receiver.recv_timeout(EVENT_PATIENCE) {
-                Ok(Event::Block { peer, hash, bytes, .. }) => self.take(peer, hash, &bytes, take)?,
+                Ok(Event::Block { peer, hash, bytes, .. }) => {
+                    self.take(peer, hash, &bytes, take)?;
+                    if self.budget.has_target() {
+                        self.ask(); // The list covers only what is left of the daily limit.
+                    }
+                }
                 Ok(Event::Targets(_) | Event::WantMore) => self.ask(),
                 Ok(Event::Note(text)) => reporter.note(text),
                 Ok(_) => {}
@@ -176,9 +181,6 @@ impl Fetch<'_, '_> {
 
     fn take(&mut self, peer: PeerId, hash: BlockHash, bytes: &[u8], take: &mut Take<'_>) -> Result<(), Fault> {
         self.budget.took(bytes.len() as u64);
-        if self.budget.has_target() {
-            self.ask(); // The list covers only what is left of the daily limit.
-        }
         let known = self.with.chain.index.headers().find(&hash);
         let Some(id) = known.filter(|id| self.wanted.contains(id)) else {
             self.network.verdict(hash, BlockVerdict::Stored);

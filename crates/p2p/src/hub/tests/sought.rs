@@ -326,8 +326,8 @@ fn peers_are_sought_in_the_named_networks_alone() {
     }
 }
 
-#[test]
-fn peers_that_stay_behind_go_but_for_four_that_were_at_our_tip() {
+/// A node with six outbound peers, to which a person gave the next block; the peers never hear of it.
+fn ahead_of_six_peers() -> World {
     let served = served();
     let peers: Vec<_> = (0..6).map(|i| address(50 + i, 1)).collect();
     let config = Config { outbound_count: 6, ..automatic(memory(&peers)) };
@@ -338,9 +338,14 @@ fn peers_that_stay_behind_go_but_for_four_that_were_at_our_tip() {
     world.sync_to(served.tip().hash, 20 * S);
     world.run(20 * S);
     assert_eq!(outbound(&world).len(), 6);
-    // A person gives us the next block; the peers never hear of it.
     world.chain.extend(&made_on(&served.tip(), 1, 9, 300));
     assert!(world.chain.connect().is_empty() && world.chain.tip().work > served.tip().work);
+    world
+}
+
+#[test]
+fn peers_that_stay_behind_go_but_for_four_that_were_at_our_tip() {
+    let mut world = ahead_of_six_peers();
     for (row, minutes, gone) in [("in time", 19, 0), ("asked once more", 2, 0), ("too late", 2, 2), ("for good", 60, 2)]
     {
         world.run(2 * S);
@@ -358,17 +363,7 @@ fn peers_that_stay_behind_go_but_for_four_that_were_at_our_tip() {
 /// The clock may jump before the next tick: Core's p2p_outbound_eviction.py sets it right after a block.
 #[test]
 fn time_of_peers_that_stay_behind_begins_with_the_new_tip() {
-    let served = served();
-    let peers: Vec<_> = (0..6).map(|i| address(50 + i, 1)).collect();
-    let config = Config { outbound_count: 6, ..automatic(memory(&peers)) };
-    let mut world = World::with_config(Chain::new(), config);
-    for peer in &peers {
-        world.honest(&peer.to_string(), &served);
-    }
-    world.sync_to(served.tip().hash, 20 * S);
-    world.run(20 * S);
-    world.chain.extend(&made_on(&served.tip(), 1, 9, 300));
-    assert!(world.chain.connect().is_empty());
+    let mut world = ahead_of_six_peers();
     world.hub.from_node(NodeMessage::NewTip, world.now());
     for (row, minutes, gone) in [("asked once more", 21, 0), ("too late", 1, 2)] {
         for _ in 0..minutes {
