@@ -20,11 +20,10 @@ use tokio::time::{Instant, sleep};
 /// Maximum number of connections, with and without a slot, whatever `-rpcmaxconnections` is: each takes a file
 /// descriptor and some ten KB.
 pub(crate) const CONNECTIONS_MAX: usize = 128;
-/// Minimum time between an answer and the closing of the connection for a new one.
+/// Time after an answer before the connection may be closed for a new one.
 const GRACE: Duration = Duration::from_millis(200);
-/// The same for a client that has just connected: it has this time to send something, however many others connect. It is
-/// short, because the clients behind it in the system's queue wait for as long: with 16 slots 320 of a crowd of silent
-/// clients are done within a second.
+/// Time that a client which has just connected has to send something, however many others connect. It is short, because
+/// others wait for the slot meanwhile: with 16 slots, 320 silent clients pass in a second.
 const NEW_GRACE: Duration = Duration::from_millis(50);
 /// Time after a wrong password before the connection may be closed for a new one: it is closed before idle ones, so
 /// that others are answered, and each guess still occupies a slot for this time.

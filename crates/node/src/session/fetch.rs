@@ -143,6 +143,7 @@ struct Fetch<'d, 'f> {
 impl Fetch<'_, '_> {
     fn run(&mut self, receiver: &Receiver<Event>, take: &mut Take<'_>) -> Result<(), Fault> {
         let reporter = self.with.reporter;
+        self.heed_limits();
         self.ask();
         while !self.wanted.is_empty() {
             if reporter.is_stopping() {

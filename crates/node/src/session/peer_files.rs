@@ -34,7 +34,7 @@ pub(super) struct KnownPeers {
 }
 
 impl KnownPeers {
-    /// The addresses of peers.dat in `net_dir`, for a repair, which writes none; empty if it cannot be read.
+    /// The addresses of peers.dat in `net_dir`, for a repair, which does not write it; none if it cannot be read.
     pub(super) fn for_repair(net_dir: &PrivateDir, magic: [u8; 4]) -> KnownPeers {
         let groups = Arc::new(NetGroups::default());
         let bytes = net_dir.read(PEERS, PEERS_BYTES_MAX).ok().flatten();
