@@ -4,7 +4,8 @@
 //! when all blocks have arrived, or when no peer delivers more. The user's download limits apply to blocks as in a
 //! sync, and what is downloaded counts for that day.
 
-use super::budget::Budget;
+use super::budget::{Allowance, Budget};
+use super::fetch_queue::Queue;
 use super::peer_files::KnownPeers;
 use super::{config, downloaded, request};
 use crate::chain::tree::NodeId;
@@ -14,7 +15,7 @@ use crate::reporting::Reporter;
 use crate::reporting::state::Pause;
 use crate::session::chainview::SharedChain;
 use crate::session::options::SyncOptions;
-use p2p::{BlockVerdict, Event, Network, PeerId, Want};
+use p2p::{BlockVerdict, Event, Network, PeerId};
 use primitives::BlockHash;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ const WANTS_MAX: usize = 4096;
 const WINDOW_BYTES: usize = 64 << 20;
 /// The fetch ends after this time without a new block or header.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Interval for storing the usage of the daily limit.
+const KEEP_INTERVAL: Duration = Duration::from_secs(30);
 /// Maximum wait for a network event, before other conditions are checked.
 const EVENT_PATIENCE: Duration = Duration::from_millis(50);
 
@@ -42,13 +45,29 @@ pub(super) struct Fetching<'f> {
     pub(super) chain: Arc<SharedChain>,
 }
 
-/// Fetches the blocks of `nodes`, lowest first, and passes each to `take`, which returns an error if it is not the
-/// block. Returns the blocks that no peer delivered.
+/// What becomes of the blocks of a fetch.
+pub(super) trait Sink {
+    /// Checks a block and stores it; returns why it is not the requested one.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be stored.
+    fn take(&mut self, id: NodeId, bytes: &[u8]) -> Result<Result<(), String>, Fault>;
+
+    /// Makes the stored blocks durable.
+    ///
+    /// # Errors
+    ///
+    /// An I/O error.
+    fn sync(&mut self) -> Result<(), Fault>;
+}
+
+/// Fetches the blocks of `nodes`, lowest first, and passes each to `sink`. Returns the blocks that no peer delivered.
 ///
 /// # Errors
 ///
-/// The network cannot be started, `take` failed, or the fetch was stopped.
-pub(super) fn fetch(with: &Fetching<'_>, nodes: &[NodeId], take: &mut Take<'_>) -> Result<Vec<NodeId>, Fault> {
+/// The network cannot be started, `sink` failed, or the fetch was stopped.
+pub(super) fn fetch(with: &Fetching<'_>, nodes: &[NodeId], sink: &mut dyn Sink) -> Result<Vec<NodeId>, Fault> {
     if nodes.is_empty() || with.sync.seeks_none() {
         return Ok(nodes.to_vec());
     }
@@ -58,11 +77,15 @@ pub(super) fn fetch(with: &Fetching<'_>, nodes: &[NodeId], take: &mut Take<'_>) 
         budget.go_on(&kept, with.sync.download.local_time(with.options.clock));
     }
     let (network, receiver) = start(with)?;
-    let mut fetch = Fetch { with, network, wanted: nodes.to_vec(), budget, pause: None, last: Instant::now() };
-    let done = fetch.run(&receiver, take);
+    let queue = Queue::new(nodes.to_vec());
+    let now = Instant::now();
+    let mut fetch = Fetch { with, network, own, queue, budget, pause: None, last: now, kept: now };
+    let done = fetch.run(&receiver, sink);
     fetch.network.halt();
-    downloaded::keep(&own, &fetch.budget, with.reporter)?;
-    done.map(|()| fetch.wanted)
+    let kept = downloaded::keep(&fetch.own, &fetch.budget, with.reporter);
+    done?;
+    kept?;
+    Ok(fetch.queue.into_wanted())
 }
 
 /// Adds headers from peers to the index until `is_enough`, or until every peer has sent its chain.
@@ -125,38 +148,33 @@ fn start(with: &Fetching<'_>) -> Result<(Network, Receiver<Event>), Fault> {
     Ok((network, receiver))
 }
 
-/// Checks a block and stores it; returns why it is not the requested one.
-pub(super) type Take<'t> = dyn FnMut(NodeId, &[u8]) -> Result<Result<(), String>, Fault> + 't;
-
 struct Fetch<'d, 'f> {
     with: &'d Fetching<'f>,
     network: Network,
-    /// Blocks that have not arrived.
-    wanted: Vec<NodeId>,
+    /// ffwd's own files in the data directory.
+    own: PrivateDir,
+    queue: Queue,
     budget: Budget,
     /// Why the user's limits allow no blocks now.
     pause: Option<Pause>,
-    /// When the last block arrived.
+    /// When the last block arrived, or a new list was begun because none of the last one did.
     last: Instant,
+    /// When the usage of the daily limit was stored.
+    kept: Instant,
 }
 
 impl Fetch<'_, '_> {
-    fn run(&mut self, receiver: &Receiver<Event>, take: &mut Take<'_>) -> Result<(), Fault> {
+    fn run(&mut self, receiver: &Receiver<Event>, sink: &mut dyn Sink) -> Result<(), Fault> {
         let reporter = self.with.reporter;
-        self.heed_limits();
+        self.heed_limits(sink)?;
         self.ask();
-        while !self.wanted.is_empty() {
+        while !self.queue.is_empty() {
             if reporter.is_stopping() {
                 return Err(Fault::Stopped);
             }
-            self.heed_limits();
+            self.heed_limits(sink)?;
             match receiver.recv_timeout(EVENT_PATIENCE) {
-                Ok(Event::Block { peer, hash, bytes, .. }) => {
-                    self.take(peer, hash, &bytes, take)?;
-                    if self.budget.has_target() {
-                        self.ask(); // The list covers only what is left of the daily limit.
-                    }
-                }
+                Ok(Event::Block { peer, hash, bytes, .. }) => self.take(peer, hash, &bytes, sink)?,
                 Ok(Event::Targets(_) | Event::WantMore) => self.ask(),
                 Ok(Event::Note(text)) => reporter.note(text),
                 Ok(_) => {}
@@ -168,59 +186,86 @@ impl Fetch<'_, '_> {
         Ok(())
     }
 
-    /// Requests no blocks while the user's limits allow none.
-    fn heed_limits(&mut self) {
+    /// Requests no blocks while the user's limits allow none, and stores the usage of the daily limit.
+    fn heed_limits(&mut self, sink: &mut dyn Sink) -> Result<(), Fault> {
         let download = &self.with.sync.download;
-        self.budget.look(download.local_time(self.with.options.clock), download.switch.is_paused());
-        let pause = self.budget.allowance().pause().filter(|_| self.allowed().is_empty());
-        if pause != self.pause {
+        let is_paused = download.switch.is_paused();
+        self.network.pause(is_paused);
+        self.budget.look(download.local_time(self.with.options.clock), is_paused);
+        let pause = self.budget.allowance().pause();
+        let is_new = pause != self.pause;
+        if is_new {
             pause.into_iter().for_each(|pause| self.with.reporter.note(pause.sentence()));
             (self.pause, self.last) = (pause, Instant::now());
+            self.queue.begin_anew();
             self.ask();
+            // The pause may be long.
+            sink.sync()?;
         }
+        if is_new || self.kept.elapsed() > KEEP_INTERVAL {
+            self.kept = Instant::now();
+            downloaded::keep(&self.own, &self.budget, self.with.reporter)?;
+        }
+        Ok(())
     }
 
-    fn take(&mut self, peer: PeerId, hash: BlockHash, bytes: &[u8], take: &mut Take<'_>) -> Result<(), Fault> {
+    fn take(&mut self, peer: PeerId, hash: BlockHash, bytes: &[u8], sink: &mut dyn Sink) -> Result<(), Fault> {
         self.budget.took(bytes.len() as u64);
         let known = self.with.chain.index.headers().find(&hash);
-        let Some(id) = known.filter(|id| self.wanted.contains(id)) else {
+        let Some(id) = known.filter(|&id| self.queue.wants(id)) else {
             self.network.verdict(hash, BlockVerdict::Stored);
             return Ok(());
         };
-        match take(id, bytes)? {
+        match sink.take(id, bytes)? {
             Ok(()) => {
-                self.wanted.retain(|&wanted| wanted != id);
                 self.last = Instant::now();
                 self.network.verdict(hash, BlockVerdict::Stored);
+                if self.queue.took(id) {
+                    self.ask();
+                }
             }
             Err(reason) => self.network.verdict(hash, BlockVerdict::BadBody { peer, reason }),
         }
         Ok(())
     }
 
-    /// Requests the same list on every chain of the peers, because it is unknown which of them has the blocks.
-    fn ask(&self) {
-        self.network.want(vec![self.allowed()]);
-    }
-
-    /// The next blocks, within the user's limits.
-    fn allowed(&self) -> Vec<Want> {
-        let next = self.wanted.iter().take(WANTS_MAX).copied().collect();
-        let list = request::wants(&self.with.chain.index.headers(), next);
-        let left = self.budget.left_bytes();
-        request::within(vec![list], self.budget.allowance(), left, BLOCK_BYTES_MAX).concat()
+    /// Requests the next blocks within the user's limits. Every chain of the peers gets the same list, because it is
+    /// unknown which of them has the blocks.
+    ///
+    /// The blocks may be at any height, so that the share of the limits for new blocks at the tip is not for them.
+    fn ask(&mut self) {
+        let allowed = match self.budget.allowance() {
+            Allowance::All => self
+                .budget
+                .left_bytes()
+                .map_or(usize::MAX, |left| usize::try_from(left / BLOCK_BYTES_MAX).unwrap_or(usize::MAX).max(1)),
+            Allowance::NearTip(_) | Allowance::Nothing(_) => 0,
+        };
+        let next = self.queue.list(WANTS_MAX, allowed).to_vec();
+        self.network.want(vec![request::wants(&self.with.chain.index.headers(), next)]);
     }
 
     /// Whether waiting longer is pointless: all remaining blocks were announced but not delivered, or no block arrived
-    /// for [`PATIENCE`] although blocks were requested.
-    fn is_over(&self) -> bool {
+    /// for [`PATIENCE`] although blocks were requested. If the daily limit cut the list, the other blocks come first.
+    fn is_over(&mut self) -> bool {
         if self.pause.is_some() {
             return false;
         }
-        let undelivered: HashSet<BlockHash> =
-            self.network.progress().undelivered.iter().map(|want| want.hash).collect();
-        let tree = self.with.chain.index.headers();
-        let is_given_up = !undelivered.is_empty() && self.wanted.iter().all(|&id| undelivered.contains(&tree.hash(id)));
-        is_given_up || self.last.elapsed() > PATIENCE
+        let progress = self.network.progress();
+        let undelivered: HashSet<BlockHash> = progress.undelivered.iter().map(|want| want.hash).collect();
+        let is_given_up = {
+            let tree = self.with.chain.index.headers();
+            let listed = self.queue.listed();
+            !listed.is_empty() && listed.iter().all(|&id| undelivered.contains(&tree.hash(id)))
+        };
+        if !is_given_up && self.last.elapsed() <= PATIENCE {
+            return false;
+        }
+        if progress.outbound_count == 0 || !self.queue.pass() {
+            return true;
+        }
+        self.last = Instant::now();
+        self.ask();
+        false
     }
 }

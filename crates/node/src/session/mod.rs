@@ -23,6 +23,7 @@ mod downloaded;
 pub(crate) mod driver;
 pub(crate) mod facts;
 mod fetch;
+mod fetch_queue;
 pub(crate) mod finish;
 mod hinted;
 pub(crate) mod inbox;

@@ -9,15 +9,15 @@ use crate::peers::{Far, MINUTE, Until, open, sync_options};
 use disk::{Disk, Loss, SimDisk};
 use indexes::heights;
 use node::Fault;
-use node::jobs::{self, Depth, Finding, Kind, SyncOptions};
+use node::jobs::{self, Depth, Finding, Hours, Kind, SyncOptions};
 use node::options::{IndexKind, Options};
 use node::reporting::Event;
 use primitives::{BlockHash, Header, Height};
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use store::index::IndexChanges;
 use store::indexes::IndexDb;
 use store::{BlockTreeDb, FileInfo, IndexEntry, Layout, Status};
@@ -51,33 +51,99 @@ fn a_repair_heeds_the_limits_of_the_download() {
     sync.download.limits.target_mib = Some(100);
     disk.remove_file(&block_file(1, "blk")).unwrap();
     sync.download.switch.pause();
-    let switch = sync.download.switch.clone();
-    jobs::repair(&options(&disk), &sync, &|event| {
-        if matches!(&event, Event::Note(text) if text.contains("SIGUSR2 resumes")) {
-            assert_eq!(asked.lock().unwrap().len(), 0, "nothing while it is paused");
-            switch.resume();
+    let (switch, so_far) = (sync.download.switch.clone(), asked.clone());
+    let resumes = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(500));
+        let count = so_far.lock().unwrap().len();
+        switch.resume();
+        count
+    });
+    let notes = Mutex::new(Vec::new());
+    let take_note = |event: Event| {
+        if let Event::Note(text) = event {
+            notes.lock().unwrap().push(text);
         }
-    })
-    .unwrap();
+    };
+    jobs::repair(&options(&disk), &sync, &take_note).unwrap();
+    assert_eq!(resumes.join().unwrap(), 0, "nothing while it is paused");
+    assert!(notes.lock().unwrap().iter().any(|text| text.contains("SIGUSR2 resumes")));
     check_whole(&disk, &known, "paused and resumed");
     let fetched = std::mem::take(&mut *asked.lock().unwrap());
     let bytes: u64 = fetched.iter().map(|hash| known.blocks[known.heights[hash]].len() as u64).sum();
-    let downloaded = net("ffwd/downloaded");
-    let kept = read(&disk, &downloaded);
+    let kept = read(&disk, &net(DOWNLOADED));
     assert_eq!((fetched.len(), &kept[8..]), (PER_FILE, &bytes.to_le_bytes()[..]));
+}
 
-    // All of the day's bytes are used up.
-    let used_up = [&kept[..8], &(100u64 << 20).to_le_bytes()].concat();
-    replace(&disk, &downloaded, &used_up);
-    disk.remove_file(&block_file(1, "blk")).unwrap();
-    let options = options(&disk);
-    let stopped = jobs::repair(&options, &sync, &|event| {
-        if matches!(&event, Event::Note(text) if text.contains("100 MiB of this day are used up")) {
-            options.stop.store(true, Ordering::Relaxed);
+const DOWNLOADED: &str = "ffwd/downloaded";
+
+/// Repairs until some time after a note with these words, or to the end; returns what the peer was asked for, and whether
+/// it was stopped.
+fn repair_until(disk: &SimDisk, known: &Known, sync: &SyncOptions, words: &str) -> (BTreeSet<BlockHash>, bool) {
+    let (peer, asked) = peer(known);
+    let sync = SyncOptions { connect: peer.connect, ..sync.clone() };
+    let options = options(disk);
+    let done = jobs::repair(&options, &sync, &|event| {
+        if matches!(&event, Event::Note(text) if text.contains(words)) {
+            let stop = options.stop.clone();
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(300));
+                stop.store(true, Ordering::Relaxed);
+            });
         }
     });
-    assert!(matches!(stopped, Err(Fault::Stopped)), "{stopped:?}");
-    assert_eq!(asked.lock().unwrap().len(), 0, "nothing on that day");
+    let is_stopped = matches!(done, Err(Fault::Stopped));
+    assert!(is_stopped || done.is_ok(), "{done:?}");
+    let asked = std::mem::take(&mut *asked.lock().unwrap());
+    (asked, is_stopped)
+}
+
+/// Each block is requested once, also where the power fails while a repair waits for the next day.
+#[test]
+fn a_repair_stops_at_the_limit_of_a_day() {
+    let known = Known::new();
+    let disk = known.whole();
+    let mut sync = sync_options(&[], Until::Tip);
+    sync.download.limits.target_mib = Some(100);
+    disk.remove_file(&block_file(1, "blk")).unwrap();
+    repair_until(&disk, &known, &sync, "no note has this");
+    let day = read(&disk, &net(DOWNLOADED))[..8].to_vec();
+    let used = |disk: &SimDisk, bytes: u64| {
+        replace(disk, &net(DOWNLOADED), &[&day[..], &bytes.to_le_bytes()].concat());
+    };
+    let words = "100 MiB of this day are used up";
+
+    used(&disk, 100 << 20);
+    disk.remove_file(&block_file(1, "blk")).unwrap();
+    assert_eq!(repair_until(&disk, &known, &sync, words), (BTreeSet::new(), true), "all is used up");
+    used(&disk, 90 << 20);
+    assert_eq!(repair_until(&disk, &known, &sync, words), (BTreeSet::new(), true), "what is left is for the tip");
+    used(&disk, (90 << 20) - 1000);
+    let (first, is_stopped) = repair_until(&disk, &known, &sync, words);
+    assert!(is_stopped && (1..PER_FILE).contains(&first.len()), "{} blocks", first.len());
+    let disk = disk.reopen(Loss::Unsynced);
+    assert_eq!(read(&disk, &net(DOWNLOADED))[..8], day);
+    used(&disk, 0);
+    let (second, is_stopped) = repair_until(&disk, &known, &sync, words);
+    assert!(!is_stopped && first.is_disjoint(&second));
+    assert_eq!(first.len() + second.len(), PER_FILE);
+    check_whole(&disk, &known, "two days");
+}
+
+/// At most a day's blocks are damaged, and they are not at the tip.
+#[test]
+fn a_repair_waits_for_the_download_hours() {
+    let known = Known::new();
+    let mut stopped = 0;
+    for hours in ["0-12", "12-24"] {
+        let disk = known.whole();
+        disk.remove_file(&block_file(1, "blk")).unwrap();
+        let mut sync = sync_options(&[], Until::Tip);
+        sync.download.limits.hours = Some(Hours::parse(hours).unwrap());
+        let (asked, is_stopped) = repair_until(&disk, &known, &sync, "--download-hours");
+        assert_eq!(asked.len(), if is_stopped { 0 } else { PER_FILE }, "{hours}");
+        stopped += u32::from(is_stopped);
+    }
+    assert_eq!(stopped, 1, "one of them is now");
 }
 
 /// No program starts beside a damaged peers.dat, a repair that needs peers included.

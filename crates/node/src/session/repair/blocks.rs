@@ -16,7 +16,7 @@ use crate::options::Options;
 use crate::pipeline::{scratch, stages};
 use crate::reporting::Reporter;
 use crate::session::chainview::{SharedChain, Unserved};
-use crate::session::fetch::{self, BLOCK_BYTES_MAX, Fetching};
+use crate::session::fetch::{self, BLOCK_BYTES_MAX, Fetching, Sink};
 use crate::session::options::SyncOptions;
 use crate::session::sources::{Found, Reading};
 use primitives::{BlockHash, Header, Height};
@@ -199,7 +199,7 @@ struct Mender<'m> {
     appended: usize,
 }
 
-impl Mender<'_> {
+impl Sink for Mender<'_> {
     /// Writes `bytes` as the block of `id`, or returns why they are not that block.
     fn take(&mut self, id: NodeId, bytes: &[u8]) -> Result<Result<(), String>, Fault> {
         let Opened { options, index, writer, reporter, .. } = self.opened;
@@ -258,8 +258,11 @@ impl Repair<'_> {
         let given = count - here - left.len();
         let with =
             Fetching { options: self.options, sync: self.sync, reporter: &opened.reporter, chain: opened.chain() };
-        let missing = fetch::fetch(&with, &left, &mut |id, bytes| mender.take(id, bytes))?;
-        mender.sync()?;
+        let missing = fetch::fetch(&with, &left, &mut mender);
+        // What was put back stays, however the fetch ended.
+        let synced = mender.sync();
+        let missing = missing?;
+        synced?;
         opened.locked.files.forget_open_files();
         let fetched = left.len() - missing.len();
         self.report.fetched += fetched as u64;
