@@ -69,11 +69,7 @@ pub fn begin(host: impl Into<Host>, layout: &Layout, headers: &[Header]) -> Resu
         private.write(HEADERS, &headers.iter().flat_map(|header| header.0).collect::<Vec<u8>>())?;
     }
     private.write(BEGINS, b"")?;
-    let old = match BlockTreeDb::open(&host, layout).and_then(|index| set_reindexing(&index).map(|()| index)) {
-        Ok(index) => Some(index),
-        Err(why) if matches!(why.kind(), FaultKind::Damaged | FaultKind::OtherForm) => None,
-        Err(why) => return Err(why),
-    };
+    let old = open_reindexing(&host, layout)?;
     let removed_snapshot = chainstate::remove_snapshot(&**disk, layout)?;
     chainstate::empty(&**disk, layout)?;
     let cleared = old.map(|index| index.clear_for_reindex().map(|()| index)).transpose();
@@ -88,8 +84,8 @@ pub fn begin(host: impl Into<Host>, layout: &Layout, headers: &[Header]) -> Resu
     Ok(Begun { index, was_damaged, removed_snapshot })
 }
 
-/// Stores that a reindex begins: [`is_beginning`] is true until [`begin`] has ended, and the index has Core's flag. Call
-/// it before block files are removed.
+/// Stores that a reindex begins: [`is_beginning`] is true until [`begin`] has ended, and the index has Core's flag; a
+/// damaged one is replaced. Call it before block files are removed.
 ///
 /// # Errors
 ///
@@ -97,9 +93,21 @@ pub fn begin(host: impl Into<Host>, layout: &Layout, headers: &[Header]) -> Resu
 pub fn announce(host: impl Into<Host>, layout: &Layout) -> Result<()> {
     let host = host.into();
     check_writable(&*host.disk, layout)?;
+    finish_index_swap(&host.disk, layout)?;
     PrivateDir::new(host.disk.clone(), layout.private_dir()).write(BEGINS, b"")?;
-    let index = BlockTreeDb::open(&host, layout)?;
-    set_reindexing(&index)
+    match open_reindexing(&host, layout)? {
+        Some(_) => Ok(()),
+        None => replace_damaged_index(&host, layout).map(drop),
+    }
+}
+
+/// Opens the index with the flag `R` set; `None` if it is damaged.
+fn open_reindexing(host: &Host, layout: &Layout) -> Result<Option<BlockTreeDb>> {
+    match BlockTreeDb::open(host, layout).and_then(|index| set_reindexing(&index).map(|()| index)) {
+        Ok(index) => Ok(Some(index)),
+        Err(why) if matches!(why.kind(), FaultKind::Damaged | FaultKind::OtherForm) => Ok(None),
+        Err(why) => Err(why),
+    }
 }
 
 /// Checks that names in blocks/ can be created and removed. Undo files are removed only after index and chainstate were

@@ -4,7 +4,7 @@
 use crate::chain::{chain, file, hash_of, id, put};
 use crate::data_directory::{DATADIR, options};
 use crate::existing::{damage, layout};
-use crate::{hints, snapshot_sync};
+use crate::{doctor, hints, snapshot_sync};
 use disk::{Disk, Fault as Accident, Kind, SimDisk};
 use node::jobs::{self, BlockId, DumpOut, DumpTarget};
 use node::options::{IndexKind, Options, Prune};
@@ -102,6 +102,30 @@ fn every_job_on_block_files_ends_as_elsewhere() {
         look(&disk, &blocks, scene);
         IndexDb::remove(&disk, &layout(), IndexKind::Tx).unwrap_or_else(|why| panic!("{scene}: {why}"));
         jobs::index(&options(&disk, false), &[IndexKind::Tx], &|_| ()).unwrap_or_else(|why| panic!("{scene}: {why}"));
+    }
+}
+
+/// Index and UTXO set are damaged, and a block file is lost: all is made again, also where nothing can be moved away.
+#[test]
+fn a_repair_makes_all_again() {
+    let known = doctor::Known::new();
+    let scenes = SCENES.into_iter().chain([
+        ("blocks on another drive", (|disk| disk.mount(layout().blocks_dir())) as fn(&SimDisk)),
+        ("chainstate on another drive", |disk| disk.mount(&layout().chainstate_dir())),
+    ]);
+    for (scene, be) in scenes {
+        let disk = known.whole();
+        be(&disk);
+        for dir in [layout().index_dir(), layout().chainstate_dir()] {
+            damage(&disk, &dir);
+        }
+        disk.remove_file(&doctor::block_file(3, "blk")).unwrap();
+        let (sync, asked) = doctor::peer(&known);
+        let report = jobs::repair(&doctor::options(&disk), &sync, &|_| ());
+        let report = report.unwrap_or_else(|why| panic!("{scene}: {why}"));
+        assert!(report.done.iter().any(|step| step.contains("are made again")), "{scene}: {report:?}");
+        assert_eq!(asked.lock().unwrap().len(), doctor::PER_FILE, "{scene}");
+        doctor::check_whole(&disk, &known, scene);
     }
 }
 
