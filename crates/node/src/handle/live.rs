@@ -70,7 +70,7 @@ impl Live {
             writer: datadir.writer.clone(),
             indexing: datadir.indexing.clone(),
             inbox,
-            assumed: datadir.assumed.filter(|assumed| assumed.origin == Origin::Snapshot),
+            assumed: datadir.assumed,
             network: OnceLock::new(),
             log: datadir.reporter.shared_log(),
         }
@@ -113,7 +113,12 @@ impl Live {
 
     /// The base block of a snapshot while the blocks below it are not validated.
     pub fn assumed(&self) -> Option<NodeId> {
-        self.assumed.map(|assumed| assumed.base)
+        self.assumed.filter(|assumed| assumed.origin == Origin::Snapshot).map(|assumed| assumed.base)
+    }
+
+    /// Whether pruned blocks are downloaded again, with which the directory becomes archival.
+    pub fn is_archiving(&self) -> bool {
+        self.assumed.is_some_and(|assumed| assumed.origin == Origin::Pruned)
     }
 
     /// Whether block files are removed now, or were earlier.

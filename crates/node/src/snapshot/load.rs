@@ -29,6 +29,7 @@ use store::private_files::PrivateDir;
 pub(super) const TRUSTED: &str = "snapshot";
 
 const MORE_THAN_ONCE: &str = "Can't activate a snapshot-based chainstate more than once";
+const WHILE_ARCHIVING: &str = "Can't activate a snapshot while pruned blocks are downloaded again (--prune 0). Call loadtxoutset when they are there";
 const NO_MORE_WORK: &str = "Population failed: Work does not exceed active chainstate";
 
 /// Result of a load; names are loadtxoutset's.
@@ -182,6 +183,9 @@ pub fn check_snapshot(live: &Live, mempool: &Mempool, path: &Path) -> Result<(),
     let refused = |why: String| NotLoaded::Refused(refusal(&why, &path.display()));
     if live.assumed().is_some() {
         return Err(refused(MORE_THAN_ONCE.to_owned()));
+    }
+    if live.is_archiving() {
+        return Err(refused(WHILE_ARCHIVING.to_owned()));
     }
     let base = file.header.base;
     if known(live.params(), &base).is_none() {

@@ -7,7 +7,8 @@ use crate::peers::{Bend, Far, MINUTE, Until, open, sync_options};
 use crate::prune::{BLOCKS, TARGET_BYTES, options, write_files};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::datadir::lock;
-use node::jobs::{self, Depth, SyncOptions};
+use node::handle::{Handle, NotLoaded};
+use node::jobs::{self, Depth, DumpOut, DumpTarget, SyncOptions};
 use node::options::{IndexKind, Options, Prune};
 use node::utxo_stats::SetHash;
 use primitives::{BlockHash, Height};
@@ -15,7 +16,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use store::index::LoadedIndex;
 use store::indexes::IndexDb;
 use store::{BlockTreeDb, Layout};
@@ -137,6 +138,49 @@ fn pruned_blocks_come_from_a_peer_behind_the_tip() {
         assert_eq!(report.unwrap().height, Height::new(BLOCKS), "{row}");
         assert_eq!(*asked.lock().unwrap(), gone, "{row}");
         check_archival(&disk, &set, &row);
+    }
+}
+
+/// The user's bitcoin.conf says `prune=0`.
+#[test]
+fn a_pruned_directory_stays_one_in_a_repair() {
+    let blocks = chain(BLOCKS);
+    let disk = pruned(&blocks[..=BLOCKS as usize - 5]);
+    let (sync, _) = peer(&blocks[..=BLOCKS as usize - 5]);
+    let gone = missing(&disk);
+    // Left by an earlier repair, whose sync is still due.
+    disk.create_dir_all(&layout().private_dir().join("repair")).unwrap();
+    jobs::repair(&unpruned(&disk), &sync, &|_| ()).unwrap();
+    assert!(index(&disk).is_pruned);
+    assert_eq!(missing(&disk), gone);
+}
+
+/// The call would wait for the end of the download.
+#[test]
+fn a_snapshot_is_refused_while_pruned_blocks_are_fetched() {
+    let blocks = chain(BLOCKS);
+    let disk = pruned(&blocks);
+    let options = unpruned(&disk);
+    let path = Path::new(DATADIR).join("set.dat");
+    jobs::dump(&options, DumpTarget::Tip, DumpOut::File(path.clone()), &|_| ()).unwrap();
+    let (mut sync, _) = peer(&blocks);
+    sync.download.switch.pause();
+    let handle = Arc::new(Handle::default());
+    sync.handle = Some(handle.clone());
+    let stop = options.stop.clone();
+    let asking = std::thread::spawn(move || {
+        let begin = Instant::now();
+        while handle.live().is_err() && begin.elapsed() < MINUTE {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let answer = handle.live().map(|live| jobs::check_snapshot(&live, handle.mempool(), &path));
+        stop.store(true, Ordering::Relaxed);
+        answer
+    });
+    jobs::sync(&options, &sync, &|_| ()).unwrap();
+    match asking.join().unwrap() {
+        Ok(Err(NotLoaded::Refused(why))) => assert!(why.contains("--prune 0"), "{why}"),
+        other => panic!("{other:?}"),
     }
 }
 

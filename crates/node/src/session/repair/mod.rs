@@ -429,7 +429,8 @@ impl Repair<'_> {
             self.report.left.push(left.to_owned());
             return Ok(());
         }
-        let sync = SyncOptions { exit_at_tip: true, ..self.sync.clone() };
+        // A pruned directory stays pruned.
+        let sync = SyncOptions { exit_at_tip: true, to_archival: false, ..self.sync.clone() };
         // Indexes are built from undo data too.
         let kept = self.keep_indexes(&[])?;
         let indexes = if self.undo_waits { Vec::new() } else { kept };
