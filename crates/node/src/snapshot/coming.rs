@@ -17,7 +17,8 @@ use crate::fault::{Fault, Message};
 use crate::pipeline::stats::Snapshot;
 use crate::reporting::Reporter;
 use crate::reporting::state::Loading;
-use crate::snapshot::fill::{Batch, FAILED, look_at_room, tell};
+use crate::snapshot::fill::{Batch, FAILED, tell};
+use crate::snapshot::room::{Room, look_at_room};
 use crate::threads;
 use crate::utxo_stats::hashed::{self, HashedCoins};
 use kernels::sha256::Sha256;
@@ -99,6 +100,7 @@ pub(super) fn fill_coming(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Resul
         look_at_room(wanted.host, wanted.layout, bytes, reporter)?;
     }
     let done = tries(wanted, reporter);
+    reporter.last_progress(wanted.stats.clone());
     reporter.loading(None);
     done
 }
@@ -106,9 +108,14 @@ pub(super) fn fill_coming(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Resul
 fn tries(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
     let can_seek = wanted.given.stream.lock().can_seek();
     loop {
+        let mut room = Room::default();
         let ended = match can_seek {
-            true => reporter.with_room(|| try_fill(wanted, reporter)),
-            false => try_fill(wanted, reporter),
+            true => reporter.with_room(|| {
+                // Before all coins are read back, and a piece is downloaded again.
+                room.begin_try(wanted.host, wanted.layout, wanted.next_commit_bytes(), reporter)?;
+                try_fill(wanted, &mut room, reporter)
+            }),
+            false => try_fill(wanted, &mut room, reporter),
         };
         let why = match ended {
             Ok(Ended::Whole) => return Ok(()),
@@ -162,6 +169,18 @@ impl Wanted<'_> {
         let marks = note.get(head.len()..).filter(|_| is_sound).unwrap_or_default();
         marks.chunks_exact(MARK_BYTES).map(decode_mark).collect()
     }
+
+    /// Bytes of the stream up to the next commit, or to its end: approximately the bytes that tables need for it.
+    fn next_commit_bytes(&self) -> u64 {
+        let all = self.given.stream.lock().bytes();
+        let offset = self.kept().first().map_or(0, |mark| mark.offset);
+        all.map_or(u64::MAX, |all| all.saturating_sub(offset)).min(commit_bytes(all))
+    }
+}
+
+/// Bytes of a commit in a stream of `all` bytes.
+fn commit_bytes(all: Option<u64>) -> u64 {
+    all.map_or(COMMIT_BYTES_MAX, |all| all / COMMIT_SHARE).clamp(COMMIT_BYTES_MIN, COMMIT_BYTES_MAX)
 }
 
 fn checksum(note: &[u8]) -> [u8; CHECKSUM_BYTES] {
@@ -258,7 +277,7 @@ struct Piece {
     mark: Option<CoinsMark>,
 }
 
-fn try_fill(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<Ended, Fault> {
+fn try_fill(wanted: &Wanted<'_>, room: &mut Room, reporter: &Reporter<'_>) -> Result<Ended, Fault> {
     let mut reading = match go_on(wanted, reporter)? {
         Some(reading) => reading,
         None => {
@@ -268,19 +287,24 @@ fn try_fill(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<Ended, Fault
     };
     let dir = wanted.layout.coming_snapshot_dir();
     let coins = Chainstate::open(wanted.host, &dir)?;
-    let mark = reading.parser.mark();
-    let has_resumed = mark.count > 0;
+    let begun = reading.parser.mark();
+    let has_resumed = begun.count > 0;
+    let mut mark = begun;
     let head = wanted.head();
     let read = std::thread::scope(|scope| {
         let (pieces, receiver) = sync_channel::<Piece>(PIECES_AHEAD);
         let coins = &coins;
         let head = &head[..];
+        let mark = &mut mark;
         let writing = threads::spawn(scope, "coins.write", move || write_pieces(wanted, head, coins, mark, receiver))?;
         let read = read_coins(wanted, &mut reading, pieces, reporter);
         writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         read
-    })?;
-    if let Some(why) = read {
+    });
+    if mark.count > begun.count {
+        room.moved_on();
+    }
+    if let Some(why) = read? {
         let why = format!("{why}. The hash of the coins is to be {}", wanted.hash);
         return Ok(Ended::Wrong { why, has_resumed });
     }
@@ -398,12 +422,12 @@ fn say_notes(stream: &mut dyn SnapshotStream, reporter: &Reporter<'_>) {
     stream.notes().into_iter().for_each(|note| reporter.note(format!("[snapshot] {note}")));
 }
 
-/// Writes tables, and commits them when a piece has a mark. `mark` is that of the existing tables.
+/// Writes tables, and commits them when a piece has a mark. `mark` is that of the existing tables, also after a fault.
 fn write_pieces(
     wanted: &Wanted<'_>,
     head: &[u8],
     coins: &Chainstate,
-    mut mark: CoinsMark,
+    mark: &mut CoinsMark,
     pieces: Receiver<Piece>,
 ) -> Result<(), store::Fault> {
     let private = wanted.private();
@@ -414,10 +438,10 @@ fn write_pieces(
         piece.batch.write(&mut part)?;
         let Some(behind) = piece.mark else { continue };
         part.finish()?;
-        let note = [head, &encode_mark(&mark), &encode_mark(&behind)].concat();
+        let note = [head, &encode_mark(mark), &encode_mark(&behind)].concat();
         private.write(COMING, &[&note[..], &checksum(&note)].concat())?;
         commit.finish()?;
-        mark = behind;
+        *mark = behind;
         commit = coins.begin_commit_behind(base)?;
         part = commit.next_part()?;
     }
@@ -439,9 +463,8 @@ impl Pace {
     }
 
     fn is_commit_due(&mut self, offset: u64, all: Option<u64>) -> bool {
-        let bytes = all.map_or(COMMIT_BYTES_MAX, |all| all / COMMIT_SHARE).clamp(COMMIT_BYTES_MIN, COMMIT_BYTES_MAX);
         let new = offset - self.offset_committed;
-        let is_due = new >= bytes || new >= COMMIT_BYTES_MIN && self.committed.elapsed() >= COMMIT_INTERVAL;
+        let is_due = new >= commit_bytes(all) || new >= COMMIT_BYTES_MIN && self.committed.elapsed() >= COMMIT_INTERVAL;
         if is_due {
             self.committed = Instant::now();
             self.offset_committed = offset;

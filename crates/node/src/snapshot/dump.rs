@@ -1,8 +1,8 @@
 //! `coins dump`: the file that Core's dumptxoutset writes, of the UTXO set at the tip or at an earlier block.
 //!
 //! The data directory is only read. For an earlier block, temporary files with the changes are next to the file while
-//! it is written. The file gets its name only when it is complete and durable. Source: Bitcoin Core b88bffe,
-//! rpc/blockchain.cpp, `dumptxoutset`.
+//! it is written; if it goes to a pipe, they are in `ffwd/`. The file gets its name only when it is complete and
+//! durable. Source: Bitcoin Core b88bffe, rpc/blockchain.cpp, `dumptxoutset`.
 
 use crate::chain::tree::NodeId;
 use crate::datadir::lock::{self, Locked};
@@ -127,7 +127,14 @@ pub fn dump(options: &Options, target: DumpTarget, out: DumpOut<'_>, events: Eve
     let base = chain[set.target.to_usize()];
     let stem = match &out {
         DumpOut::File(path) => with_end(path, ".rollback"),
-        DumpOut::Stream(_) => locked.layout.private_dir().join("rollback"),
+        DumpOut::Stream(_) => {
+            let dir = locked.layout.private_dir();
+            if set.target != set.tip {
+                // bitcoind does not make it. Nothing in it is to outlast the dump, so its name need not be durable.
+                locked.disk.create_dir_all(&dir).map_err(store::Fault::from)?;
+            }
+            dir.join("rollback")
+        }
     };
     let source = Source { rolled_back: set.roll_back(&locked, options, &chain, &stem, &reporter)?, view: set.view };
     let header = SnapshotHeader { network: options.params.magic, base: base.hash, coins: 0 };

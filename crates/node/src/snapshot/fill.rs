@@ -5,11 +5,12 @@
 //! set. A file whose coins are not in the order of the tables, which Core does not write but accepts, is sorted piece
 //! by piece.
 
-use crate::fault::{Fault, Message};
+use crate::fault::Fault;
 use crate::pipeline::stats::Snapshot;
 use crate::reporting::Reporter;
 use crate::reporting::state::Loading;
 use crate::snapshot::file::SnapshotFile;
+use crate::snapshot::room::{Room, look_at_room};
 use crate::threads;
 use crate::utxo_stats::SetHash;
 use crate::utxo_stats::hashed::{self, HashedCoins};
@@ -37,8 +38,6 @@ const KEY_BYTES: u64 = 34;
 const TOLD_COINS: u64 = 1_000_000;
 /// Time between two checks for tables that can be synced.
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
-/// Space that stays free in addition to the tables.
-const SPARE_BYTES: u64 = 50 << 20;
 
 /// The snapshot to load.
 pub(super) struct Wanted<'a> {
@@ -90,7 +89,9 @@ impl Batch {
 /// The file is incomplete, or has another hash; the user stopped it; no space, or an I/O error. Nothing is left.
 pub(super) fn fill(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
     look_at_room(wanted.host, wanted.layout, wanted.file.bytes(), reporter)?;
-    let done = reporter.with_room(|| try_fill(wanted, reporter));
+    let mut room = Room::default();
+    let done = reporter.with_room(|| try_fill(wanted, &mut room, reporter));
+    reporter.last_progress(wanted.stats.clone());
     reporter.loading(None);
     if done.is_err() {
         let _ = store::chainstate::begin_snapshot(&*wanted.host.disk, wanted.layout);
@@ -98,12 +99,17 @@ pub(super) fn fill(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), F
     done
 }
 
-fn try_fill(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
+fn try_fill(wanted: &Wanted<'_>, room: &mut Room, reporter: &Reporter<'_>) -> Result<(), Fault> {
+    // The tables of a failed try count as free space.
+    store::chainstate::begin_snapshot(&*wanted.host.disk, wanted.layout)?;
+    room.begin_try(wanted.host, wanted.layout, 0, reporter)?;
     let base = wanted.file.header.base;
     reporter.log().line(&format!("[snapshot] loading {} coins from snapshot {base}", wanted.file.header.coins));
     let coins = new_chainstate(wanted)?;
     if fill_sorted(wanted, &coins, reporter)?.is_none() {
         drop(coins);
+        // Sorting takes long, without reports.
+        reporter.last_progress(wanted.stats.clone());
         let coins = new_chainstate(wanted)?;
         fill_unsorted(wanted, &coins, reporter)?;
         return Ok(coins.settle()?);
@@ -119,20 +125,6 @@ fn new_chainstate(wanted: &Wanted<'_>) -> Result<Chainstate, Fault> {
 fn table_bytes(wanted: &Wanted<'_>) -> u64 {
     // A wrong count is harmless: no file has more coins than a fifth of its bytes.
     wanted.file.bytes() + KEY_BYTES * wanted.file.header.coins.min(wanted.file.bytes() / 5)
-}
-
-/// Warns if the tables of a snapshot of `bytes` bytes would not fit. On a full disk the load waits in any case.
-pub(super) fn look_at_room(host: &Host, layout: &Layout, bytes: u64, reporter: &Reporter<'_>) -> Result<(), Fault> {
-    let free = host.disk.free_space_bytes(layout.net_dir()).map_err(store::Fault::from)?;
-    // Each table block has one complete key; the others omit the shared prefix.
-    let needed = bytes.saturating_mul(5) / 4 + SPARE_BYTES;
-    if free < needed {
-        let needed = human::bytes(needed);
-        let free = human::bytes(free);
-        let why = format!("The snapshot's coins need about {needed} of disk space, and {free} are free");
-        reporter.warn(Message::new(why, "Free space; when the disk is full, loading waits for it"));
-    }
-    Ok(())
 }
 
 fn refused(wanted: &Wanted<'_>, why: impl std::fmt::Display) -> Fault {

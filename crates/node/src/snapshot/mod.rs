@@ -16,6 +16,7 @@ mod make_hints;
 mod make_signature_hints;
 mod parts;
 mod rollback;
+mod room;
 mod runs;
 pub(crate) mod served_sets;
 pub(crate) mod stream;

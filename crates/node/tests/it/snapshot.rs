@@ -6,10 +6,13 @@ use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use kernels::sha256::sha256;
 use node::jobs::{self, Difference, DumpOut, DumpTarget};
 use node::options::Options;
+use node::reporting::Event;
 use node::utxo_stats::SetHash;
 use primitives::{Amount, BlockHash, Hash256, Height, OutPoint, Txid, amount, encode};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use testkit::data;
 
 /// The base block that Core knows on regtest, and the hash of its coins.
@@ -187,6 +190,26 @@ fn a_dump_that_cannot_be_made_says_why() {
     unused.create_dir_all(Path::new(DATADIR)).unwrap();
     let why = jobs::dump(&options(&unused, false), DumpTarget::Tip, DumpOut::File("/x".into()), &|_| ());
     assert!(why.unwrap_err().to_string().contains("chainstate"));
+}
+
+/// For standard output the temporary files are in `ffwd/`, which a directory that only bitcoind used does not have.
+#[test]
+fn a_dump_to_a_pipe_makes_its_directory() {
+    let disk = disk_with(&file(&chain(120)), None);
+    let own = Path::new(DATADIR).join("regtest/ffwd");
+    if disk.metadata(&own).unwrap().is_some() {
+        disk.remove_dir_all(&own).unwrap();
+    }
+    let dump = |height| {
+        let mut stream = Vec::new();
+        let target = DumpTarget::Height(Height::new(height));
+        jobs::dump(&options(&disk, false), target, DumpOut::Stream(&mut stream), &|_| ()).unwrap();
+        plain(&stream).1.len()
+    };
+    dump(120);
+    assert!(disk.metadata(&own).unwrap().is_none(), "nothing is rolled back");
+    assert_eq!(dump(100), 100);
+    assert_eq!(disk.list(&own).unwrap().len(), 0, "a temporary file is left");
 }
 
 /// Undo data of another block, and coins of another chain, are found out by the coins that they name.
@@ -570,19 +593,48 @@ fn a_load_that_is_stopped_leaves_all_or_nothing() {
     panic!("it has fewer operations");
 }
 
-/// A full disk is waited for, and the load begins again.
+/// A full disk is waited for, and the load begins again once there is more space than the last try had.
 #[test]
 fn a_load_waits_for_disk_space() {
+    const FREE: u64 = 10 << 30;
     let Some(test) = Loading::new() else { return };
-    for at in (0..120).step_by(7) {
+    let waits = AtomicU32::new(0);
+    for at in (0..300).step_by(7) {
         let disk = test.disk.reopen(Loss::Nothing);
         put(&disk, Path::new("/out/snapshot"), &test.snapshot);
+        disk.set_free_bytes(FREE);
         disk.fail_at(disk.operations() + at, 3, Accident::NoSpace);
-        match jobs::load(&options(&disk, false), Path::new("/out/snapshot"), None, &|_| ()) {
+        let events = |event| match event {
+            Event::Warning(text) if text.contains("Waiting for disk space") => disk.heal(),
+            Event::Note(text) if text.contains("loading is tried again") => {
+                waits.fetch_add(1, Ordering::Relaxed);
+                disk.set_free_bytes(2 * FREE);
+            }
+            _ => {}
+        };
+        match jobs::load(&options(&disk, false), Path::new("/out/snapshot"), None, &events) {
             Ok(_) => {}
             Err(why) => assert!(why.to_string().contains("free disk space, then start again"), "{at}: {why}"),
         }
     }
+    let waits = waits.into_inner();
+    assert!(waits > 0, "no try of a load found the disk full, or none was waited for");
+}
+
+/// The watchdog expects reports until the last one. What follows, such as the index that is written, has none.
+#[test]
+fn a_load_ends_its_reports() {
+    let Some(test) = Loading::new() else { return };
+    let disk = test.disk.reopen(Loss::Nothing);
+    put(&disk, Path::new("/out/snapshot"), &test.snapshot);
+    let last = Mutex::new(None);
+    let events = |event| {
+        if let Event::Progress(progress) = event {
+            *last.lock().unwrap() = Some((progress.is_last, progress.state.name()));
+        }
+    };
+    jobs::load(&options(&disk, false), Path::new("/out/snapshot"), None, &events).unwrap();
+    assert_eq!(last.into_inner().unwrap(), Some((true, "loading_snapshot")));
 }
 
 #[test]

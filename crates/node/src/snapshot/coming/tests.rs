@@ -108,6 +108,8 @@ struct Scene<'s> {
     sim: SimDisk,
     read: Arc<AtomicU64>,
     said: Mutex<Vec<String>>,
+    /// Whether the last report of progress said that it is the last one.
+    is_last: Mutex<bool>,
     stop_after: Option<&'static str>,
 }
 
@@ -117,7 +119,8 @@ fn layout() -> Layout {
 
 impl<'s> Scene<'s> {
     fn new(set: &'s Set, sim: SimDisk) -> Scene<'s> {
-        Scene { set, sim, read: Arc::default(), said: Mutex::default(), stop_after: None }
+        let (read, said, is_last) = (Arc::default(), Mutex::default(), Mutex::default());
+        Scene { set, sim, read, said, is_last, stop_after: None }
     }
 
     fn fresh(set: &'s Set) -> Scene<'s> {
@@ -145,13 +148,18 @@ impl<'s> Scene<'s> {
         let wanted =
             Wanted { host: &host, layout: &layout, given: &given, height: HEIGHT, hash: self.set.hash, stats: &stats };
         let stop = AtomicBool::new(false);
-        let events = |event| {
-            if let Event::Note(text) | Event::Warning(text) = event {
+        let events = |event| match event {
+            Event::Note(text) | Event::Warning(text) => {
                 if self.stop_after.is_some_and(|words| text.contains(words)) {
                     stop.store(true, Relaxed);
                 }
+                if text.contains("loading is tried again") {
+                    self.sim.set_free_bytes(1 << 30); // The user frees space.
+                }
                 self.said.lock().unwrap().push(text);
             }
+            Event::Progress(progress) => *self.is_last.lock().unwrap() = progress.is_last,
+            _ => {}
         };
         let reporter = Reporter::new(&events, Log::none(), &stop);
         fill_coming(&wanted, &reporter).map_err(|why| why.to_string())
@@ -223,6 +231,36 @@ fn a_killed_transfer_goes_on_from_what_was_committed() {
         }
     }
     assert!(gone_on > 5, "{gone_on} times something was kept");
+}
+
+/// Full at operations all over a load, of which the free space does not tell: nothing is read back, and nothing fetched
+/// again, before there is space for a piece.
+#[test]
+fn a_full_disk_is_waited_for_before_anything_is_read_back() {
+    let set = set(40_000);
+    let whole = Scene::fresh(&set);
+    let begun = whole.sim.operations();
+    whole.load(whole.stream()).unwrap();
+    assert!(*whole.is_last.lock().unwrap(), "the watchdog would expect more reports");
+    let operations = whole.sim.operations() - begun;
+    let mut waits = 0;
+    for operation in (0..operations).step_by(if testkit::is_slow() { 1 } else { 5 }) {
+        let scene = Scene::fresh(&set);
+        scene.sim.set_free_bytes(1 << 20);
+        scene.sim.fail_at(scene.sim.operations() + operation, 1, Accident::NoSpace);
+        match scene.load(scene.stream()) {
+            Ok(()) => scene.check(&format!("full at {operation}")),
+            Err(why) => assert!(why.contains("free disk space, then start again"), "{operation}: {why}"),
+        }
+        let said = scene.said.lock().unwrap();
+        let place = |words: &str| said.iter().position(|text| text.contains(words));
+        if let Some(read_back) = place("reading back") {
+            let waited = place("loading is tried again");
+            assert!(waited.is_some_and(|waited| waited < read_back), "{operation}: {said:#?}");
+            waits += 1;
+        }
+    }
+    assert!(waits > 3, "{waits} loads were continued");
 }
 
 #[test]
