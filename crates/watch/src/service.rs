@@ -2,10 +2,12 @@
 //!
 //! Uses the protocol of sd_notify(3); without `NOTIFY_SOCKET` in the environment it does nothing. Watchdog messages
 //! are sent when the job reports progress: the reporting thread takes the locks of the job, so that a deadlock stops
-//! them. Between two parts of the work, when no progress is reported, a separate thread sends them.
+//! them. When no progress is reported, a separate thread sends them: between two parts of the work, and while the disk
+//! is full.
 //! Before the program is ready, and while it stops, each message extends the timeout.
 
 use crate::rates::{Window, seconds_to_go};
+use node::reporting::state::SessionState;
 use node::reporting::{Event, Progress};
 use primitives::human;
 use sd_notify::NotifyState;
@@ -35,7 +37,7 @@ struct ServiceState {
     window: Window,
     status_at: Option<Instant>,
     beat_at: Option<Instant>,
-    /// Whether a part of the work reports progress.
+    /// Whether a part of the work reports progress. One that waits for disk space may not.
     is_telling: bool,
 }
 
@@ -100,10 +102,12 @@ impl Service {
 
     fn progress(&self, progress: &Progress, now: Instant) {
         let mut state = self.state();
-        state.is_telling = !progress.is_last;
+        let is_telling = !progress.is_last && progress.state != SessionState::DiskFull;
+        // The separate thread may have looked just before, and looks again after an interval.
+        let is_handed_over = std::mem::replace(&mut state.is_telling, is_telling) && !is_telling;
         let rates = state.window.add(progress);
         let is_over = |at: Option<Instant>, time: Duration| at.is_none_or(|at| now.duration_since(at) >= time);
-        if self.beat_interval.is_some_and(|time| is_over(state.beat_at, time)) {
+        if self.beat_interval.is_some_and(|time| is_handed_over || is_over(state.beat_at, time)) {
             state.beat_at = Some(now);
             (self.send)(&[NotifyState::Watchdog]);
         }
@@ -141,18 +145,47 @@ fn more_time() -> NotifyState<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use node::reporting::state::SessionState;
     use primitives::Height;
 
-    #[test]
-    fn service_manager_hears_the_life_of_a_job() {
+    /// A service with messages every 20 s, and the messages.
+    fn service() -> (Service, Arc<Mutex<Vec<String>>>) {
         let heard = Arc::<Mutex<Vec<String>>>::default();
         let all = heard.clone();
         let send = move |state: &[NotifyState<'_>]| {
             let text: Vec<String> = state.iter().map(ToString::to_string).map(|text| text.trim().to_owned()).collect();
             all.lock().unwrap().push(text.join(" "));
         };
-        let service = Service::new(Some(Duration::from_secs(20)), Box::new(send));
+        (Service::new(Some(Duration::from_secs(20)), Box::new(send)), heard)
+    }
+
+    /// The thread that waits for disk space tells its state once, and then nothing until there is space.
+    #[test]
+    fn watchdog_is_told_while_the_disk_is_full() {
+        let (service, heard) = service();
+        let beats = || {
+            heard.lock().unwrap().clear();
+            service.beat_between();
+            std::mem::take(&mut *heard.lock().unwrap())
+        };
+        let tell = |state, is_last| {
+            heard.lock().unwrap().clear();
+            service.event(&Event::Progress(Box::new(Progress { state, is_last, ..Progress::default() })));
+            heard.lock().unwrap().iter().any(|text| text == "WATCHDOG=1")
+        };
+        service.ready();
+        assert!(tell(SessionState::Blocks, false), "the first report");
+        assert_eq!(beats(), [""; 0], "the job itself says that it lives");
+        assert!(tell(SessionState::DiskFull, false), "the separate thread may have looked just before");
+        assert_eq!(beats(), ["WATCHDOG=1"]);
+        assert!(!tell(SessionState::Blocks, false), "20 s have not passed");
+        assert_eq!(beats(), [""; 0], "there is space again");
+        assert!(tell(SessionState::Blocks, true));
+        assert_eq!(beats(), ["WATCHDOG=1"]);
+    }
+
+    #[test]
+    fn service_manager_hears_the_life_of_a_job() {
+        let (service, heard) = service();
         let take = || std::mem::take(&mut *heard.lock().unwrap());
         service.event(&Event::Note("Loading".to_owned()));
         assert_eq!(take(), ["STATUS=Loading EXTEND_TIMEOUT_USEC=600000000"], "it is not ready yet");

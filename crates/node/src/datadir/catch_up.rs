@@ -266,6 +266,8 @@ impl DataDir<'_> {
                 }
             }
             let done = self.feed_indexes(indexing, &nodes, &ahead, &changed);
+            // The commit that follows may take long, without reports.
+            self.reporter.last_progress(Snapshot::default());
             self.reporter.end_indexing();
             end(&ahead);
             done

@@ -20,18 +20,22 @@ impl PidFile {
     ///
     /// # Errors
     ///
-    /// An I/O error; its directory is missing.
+    /// The disk is full; the file cannot be written for another reason: its directory is missing, for example.
     pub(crate) fn write(disk: &Arc<dyn Disk>, net_dir: &Path, file: &Path) -> store::Result<PidFile> {
         let path = net_dir.join(file);
-        let written = || -> Result<(), String> {
-            let told = |why: DiskError| why.to_string();
+        let written = || -> Result<(), DiskError> {
             if is_plain(&**disk, &path) {
-                disk.modify(&path).and_then(|old| old.set_len(0)).map_err(told)?;
+                disk.modify(&path).and_then(|old| old.set_len(0))?;
             }
             let text = format!("{}\n", std::process::id());
-            disk.append(&path).map_err(told)?.write_all(text.as_bytes()).map_err(|why| why.to_string())
+            let written = disk.append(&path)?.write_all(text.as_bytes());
+            written.map_err(|why| DiskError::new("write", &path, why).taking(text.len() as u64))
         };
         written().map_err(|why| {
+            if why.is_no_space() {
+                return Fault::from(why); // It is waited for.
+            }
+            let why = why.to_string();
             let advice = "Give --pid a file that this user may write, in a directory that exists; or --pid 0";
             Fault::new(FaultKind::Refused, &path, "a PID file that can be written", why, advice)
         })?;
@@ -60,7 +64,32 @@ fn is_plain(disk: &dyn Disk, path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use disk::SimDisk;
+    use disk::{Fault as Accident, SimDisk};
+
+    /// Then the start waits: nothing is refused that would succeed later.
+    #[test]
+    fn full_disk_is_no_refusal() {
+        let path = Path::new("/net/bitcoind.pid");
+        for (row, is_there, operations) in [("a new file", false, 2), ("a file that is there", true, 2)] {
+            for at in 0..operations {
+                let sim = SimDisk::new(1);
+                sim.create_dir_all(Path::new("/net")).unwrap();
+                let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+                if is_there {
+                    sim.create(path).unwrap();
+                }
+                let write = || PidFile::write(&disk, Path::new("/net"), Path::new("bitcoind.pid"));
+                sim.fail_at(sim.operations() + at, 1, Accident::NoSpace);
+                let why = write().unwrap_err();
+                assert!(why.is_no_space(), "{row}, operation {at}: {why}");
+                let _guard = write().unwrap_or_else(|why| panic!("{row}, operation {at}: {why}"));
+                let bytes = sim.open(path).unwrap().bytes().unwrap();
+                assert_eq!(*bytes, *format!("{}\n", std::process::id()).as_bytes(), "{row}, operation {at}");
+                sim.fail_at(sim.operations(), 1, Accident::Io);
+                assert_eq!(write().unwrap_err().kind(), FaultKind::Refused, "{row}: another error");
+            }
+        }
+    }
 
     #[test]
     fn the_file_names_the_process_and_goes_with_it() {

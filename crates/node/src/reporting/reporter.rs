@@ -1,7 +1,7 @@
 //! Output for the user and debug.log: events, progress, the cost of a block, the state, and the report at the end.
 //!
-//! For the engine it is write-only: no decision reads it. Counters are atomics; no lock of this file is held while
-//! another is taken.
+//! For the engine it is write-only: no decision reads it. Counters are atomics. The lock of the last report is held
+//! while a report is told; apart from it, no lock of this file is held while another is taken.
 
 use super::counters::{Counted, Counters, Figures};
 use crate::chain::block::BlockContext;
@@ -43,7 +43,7 @@ pub(crate) struct Reporter<'e> {
     log: Arc<Log>,
     stop: &'e AtomicBool,
     start: Instant,
-    last_progress: Mutex<Instant>,
+    told: Mutex<Told>,
     bench: Mutex<BenchLines>,
     /// The last blocks connected.
     recent: Mutex<VecDeque<RecentBlock>>,
@@ -65,6 +65,15 @@ pub(crate) struct Reporter<'e> {
     peer_lines: PeerLines,
     figures: Figures,
     alerts: Arc<Alerts>,
+}
+
+/// The last report of progress.
+struct Told {
+    at: Instant,
+    /// Its counters; `None` before the first report.
+    stats: Option<Snapshot>,
+    /// Whether it was the last one of a part of the work.
+    is_last: bool,
 }
 
 /// Facts about the session.
@@ -94,7 +103,7 @@ impl<'e> Reporter<'e> {
             log: Arc::new(log),
             stop,
             start: Instant::now(),
-            last_progress: Mutex::new(Instant::now()),
+            told: Mutex::new(Told { at: Instant::now(), stats: None, is_last: false }),
             bench: Mutex::default(),
             recent: Mutex::default(),
             session: Mutex::default(),
@@ -303,16 +312,25 @@ impl<'e> Reporter<'e> {
 
     /// Reports progress, at most every 250 ms.
     pub(crate) fn progress(&self, stats: impl FnOnce() -> Snapshot) {
-        let mut last = lock(&self.last_progress);
-        if last.elapsed() >= PROGRESS_INTERVAL {
-            *last = Instant::now();
-            self.tell_progress(stats(), false);
+        let mut told = lock(&self.told);
+        if told.at.elapsed() >= PROGRESS_INTERVAL {
+            told.at = Instant::now();
+            self.tell_progress(&mut told, stats(), false);
         }
     }
 
     /// Reports progress for the last time in this part of the work.
     pub(crate) fn last_progress(&self, stats: Snapshot) {
-        self.tell_progress(stats, true);
+        self.tell_progress(&mut lock(&self.told), stats, true);
+    }
+
+    /// Repeats the last report of progress, with the present state.
+    fn tell_again(&self) {
+        let mut told = lock(&self.told);
+        let is_last = told.is_last;
+        if let Some(stats) = told.stats.clone() {
+            self.tell_progress(&mut told, stats, is_last);
+        }
     }
 
     /// Sets the facts about the session, from which the state is computed.
@@ -371,7 +389,9 @@ impl<'e> Reporter<'e> {
         state
     }
 
-    fn tell_progress(&self, stats: Snapshot, is_last: bool) {
+    fn tell_progress(&self, told: &mut Told, stats: Snapshot, is_last: bool) {
+        told.stats = Some(stats.clone());
+        told.is_last = is_last;
         let counted = self.figures.counted();
         let state = self.look_at_state(&counted, &stats);
         (self.events)(Event::Progress(Box::new(Progress {
@@ -424,16 +444,19 @@ impl<'e> Reporter<'e> {
         }
     }
 
-    /// Work waits for disk space.
+    /// Work waits for disk space. The thread that waits may be the one that reports progress, so the state is told
+    /// here.
     pub(crate) fn disk_full(&self, fault: &dyn std::fmt::Display) {
         self.disk_waits.fetch_add(1, Relaxed);
         let advice = "Waiting for disk space; Ctrl-C stops, and nothing that was committed is lost";
         self.warn(Message::new(fault.to_string(), advice));
+        self.tell_again();
     }
 
     /// A wait for disk space ended; `is_done`: there was space.
     pub(crate) fn disk_wait_ended(&self, is_done: bool) {
         self.disk_waits.fetch_sub(1, Relaxed);
+        self.tell_again();
         if is_done {
             self.note("There is disk space again: work resumes");
         }
@@ -465,5 +488,40 @@ impl Session {
             self.logged = Some((state.name(), Instant::now()));
         }
         is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// Of a wait for disk space the displays and the watchdog hear at once: nothing else may be told before its end.
+    #[test]
+    fn wait_for_disk_space_is_told_when_it_begins_and_when_it_ends() {
+        let full = || store::Fault::new(store::FaultKind::NoSpace, Path::new("/d"), "space", "none", "Free some");
+        for (row, told_before) in
+            [("before a report", None), ("between two reports", Some(false)), ("after the last", Some(true))]
+        {
+            let told = Mutex::new(Vec::new());
+            let events = |event| {
+                if let Event::Progress(progress) = event {
+                    told.lock().unwrap().push((progress.state == SessionState::DiskFull, progress.is_last));
+                }
+            };
+            let stop = AtomicBool::new(false);
+            let reporter = Reporter::new(&events, Log::none(), &stop);
+            if let Some(is_last) = told_before {
+                reporter.tell_progress(&mut lock(&reporter.told), Snapshot::default(), is_last);
+            }
+            let mut tries = 0;
+            let done = reporter.with_room(|| {
+                tries += 1;
+                if tries < 3 { Err(full()) } else { Ok(()) }
+            });
+            assert!(done.is_ok(), "{row}: {done:?}");
+            let want = told_before.map(|is_last| [(false, is_last), (true, is_last), (false, is_last)]);
+            assert_eq!(*told.lock().unwrap(), want.into_iter().flatten().collect::<Vec<_>>(), "{row}");
+        }
     }
 }

@@ -30,9 +30,11 @@ use indexes::locator;
 use indexes::txindex::{self, DiskTxPos};
 use node::jobs::{self, BlockId, SilentQuestion};
 use node::options::{IndexKind, Options};
+use node::reporting::Event;
 use node::utxo_stats::SetHash;
 use primitives::{BlockHash, Height, OutPoint, Tables, Txid};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use store::Layout;
 use store::indexes::IndexDb;
 use testkit::blocks::GENESIS_TIME;
@@ -135,6 +137,21 @@ fn indexes_made_with_the_blocks_are_those_made_from_the_files() {
         let why = why.unwrap_or_else(|| panic!("{row}: found"));
         assert!(matches!(why, node::Fault::Refused(_)), "{row}: {why}");
     }
+}
+
+/// The watchdog expects reports until the last one. What follows the last block, a commit and compactions, has none.
+#[test]
+fn indexing_ends_its_reports_with_the_last_block() {
+    let disk = disk_with(&chain(BLOCKS));
+    jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
+    let last = Mutex::new(None);
+    let events = |event| {
+        if let Event::Progress(progress) = event {
+            *last.lock().unwrap() = Some((progress.is_last, progress.height));
+        }
+    };
+    jobs::index(&options(&disk, false), &[IndexKind::Tx], &events).unwrap();
+    assert_eq!(last.into_inner().unwrap(), Some((true, Height::new(BLOCKS))));
 }
 
 /// A branch from below `height` on, of `count` blocks; the first spends what the chain's block there spends, otherwise.
