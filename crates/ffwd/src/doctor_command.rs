@@ -6,7 +6,7 @@
 use crate::args::doctor::{Doctor, Repair};
 use crate::conf::OnLine;
 use crate::exit_codes::{FAULT, INTERRUPTED};
-use crate::options::{Place, values};
+use crate::options::{CoreOption, Place, values};
 use crate::sync_command::{checked, load_with_peers};
 use crate::{Failure, begin, begin_read_only, limits, load, output, private_files, signals};
 use node::Fault;
@@ -96,6 +96,13 @@ pub(crate) fn run(given: &Doctor) -> Result<ExitCode, Failure> {
 /// Groups of options that a repair does not use: it has no server, runs no commands, and no job before itself; its log is
 /// debug.log.
 const NOT_IN_REPAIR: [Place; 4] = [Place::Before, Place::Server, Place::Notify, Place::OwnFiles];
+/// Further options that a repair does not use: it reads and sets no bans.
+const NAMES_NOT_IN_REPAIR: [&str; 1] = ["bantime"];
+
+fn is_not_in_repair(option: &CoreOption) -> bool {
+    let is_of_group = option.line.is_some_and(|line| NOT_IN_REPAIR.contains(&line.place));
+    is_of_group || NAMES_NOT_IN_REPAIR.contains(&option.name)
+}
 
 #[derive(Serialize)]
 struct RepairObject<'a> {
@@ -116,7 +123,7 @@ pub(crate) fn repair(given: &Repair, line: &OnLine) -> Result<ExitCode, Failure>
     let (settings, sync) = load_with_peers(&given.with_peers, false, line)?;
     let is_json = given.with_peers.common.json;
     if given.with_peers.check_configuration {
-        output::print(&checked(&settings, &NOT_IN_REPAIR, is_json));
+        output::print(&checked(&settings, is_not_in_repair, is_json));
         return Ok(ExitCode::SUCCESS);
     }
     private_files();

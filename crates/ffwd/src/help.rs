@@ -36,6 +36,49 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// Options of every command on a data directory, and the commands that use them. Others accept them, so that scripts can
+/// pass the same options to all; their help omits them.
+const USERS: &[(&str, &[&str])] = &[
+    ("assumevalid", &["sync", "serve", "reindex", "import", "verify", "repair", "coins load", "info"]),
+    (
+        "dbcache",
+        &[
+            "sync",
+            "serve",
+            "reindex",
+            "import",
+            "verify",
+            "repair",
+            "coins load",
+            "coins dump",
+            "index",
+            "export",
+            "lab commit",
+            "lab estimate",
+        ],
+    ),
+    ("minimumchainwork", &["sync", "serve", "reindex", "import", "verify", "repair", "coins load"]),
+];
+
+/// Further options that a command accepts with the others of their group, and does not use: its help omits them.
+const UNUSED: &[(&str, &[&str])] = &[
+    ("repair", &["bantime"]),
+    (
+        "stop",
+        &[
+            "rest",
+            "rpcauth",
+            "rpccookieperms",
+            "rpcmaxconnections",
+            "rpcservertimeout",
+            "rpcthreads",
+            "rpcwhitelist",
+            "rpcwhitelistdefault",
+            "rpcworkqueue",
+        ],
+    ),
+];
+
 /// Examples: the command, then command lines with their explanations.
 const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
@@ -168,7 +211,7 @@ pub(crate) fn command() -> Command {
 fn dress(command: Command, path: &str) -> Command {
     let names: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
     if names.is_empty() {
-        let command = command.mut_args(group);
+        let command = command.mut_args(|arg| group(arg, path));
         return match examples(path) {
             Some(text) => command.after_help(text),
             None => command,
@@ -180,8 +223,18 @@ fn dress(command: Command, path: &str) -> Command {
     })
 }
 
-fn group(arg: Arg) -> Arg {
+/// Whether a command uses an option that it accepts.
+fn is_used(name: &str, path: &str) -> bool {
+    let users = USERS.iter().find(|(option, _)| *option == name);
+    let unused = UNUSED.iter().find(|(command, _)| *command == path);
+    users.is_none_or(|(_, commands)| commands.contains(&path))
+        && unused.is_none_or(|(_, options)| !options.contains(&name))
+}
+
+/// Puts an option of the command `path` below its heading.
+fn group(arg: Arg, path: &str) -> Arg {
     let Some(name) = arg.get_long().map(str::to_owned) else { return arg };
+    let arg = if is_used(&name, path) { arg } else { arg.hide(true) };
     if let Some(order) = FIRST.iter().position(|first| *first == name) {
         return arg.help_heading(Resettable::Reset).display_order(order);
     }
@@ -250,6 +303,30 @@ mod tests {
                 assert!(first < 12, "{path}: {first} options in the first group");
                 assert!(headings.len() >= 2, "{path}: {headings:?}");
             }
+        }
+    }
+
+    #[test]
+    fn help_omits_options_that_a_command_accepts_and_does_not_use() {
+        let mut all = Vec::new();
+        leaves(&command(), "", &mut all);
+        for (path, leaf) in &all {
+            let path = path.as_str();
+            let arg = |name: &str| leaf.get_arguments().find(|arg| arg.get_long() == Some(name));
+            for (name, commands) in USERS {
+                let is_shown = arg(name).is_some_and(|arg| !arg.is_hide_set());
+                assert_eq!(is_shown, commands.contains(&path), "{path}: --{name}");
+            }
+            for (_, options) in UNUSED.iter().filter(|(command, _)| *command == path) {
+                for name in *options {
+                    assert!(arg(name).is_some_and(Arg::is_hide_set), "{path}: --{name}");
+                }
+            }
+        }
+        let need_features = ["serve", "export", "lab commit", "lab estimate"];
+        for path in USERS.iter().flat_map(|(_, commands)| *commands) {
+            let is_there = all.iter().any(|(known, _)| known == path);
+            assert!(is_there || need_features.contains(path), "no command {path}");
         }
     }
 

@@ -137,9 +137,10 @@ fn configuration() -> String {
         "# Configuration reference\n\nEvery option of bitcoind, for `bitcoin.conf`, `settings.json` and the command line, and how ffwd handles it.\n{MADE}\
          `ffwd sync --check-configuration` reports how each line of your own files is handled.\n\n\
          - Used: same name, values and meaning as in bitcoind.\n\
-         - Ignored: accepted, has no effect, and is named in a warning with the reason.\n\
+         - Ignored: has no effect. `sync` and `serve` accept it, and name it in a warning with the reason; `repair` does so for lines of files. Other commands refuse it on the command line, and say nothing about it in files.\n\
          - Refused: bitcoind would do something that ffwd cannot; the alternative is named.\n\n\
-         \"Network section\": on a network other than mainnet a file sets it only in that network's section, such as `[signet]`.\n"
+         \"Network section\": on a network other than mainnet a file sets it only in that network's section, such as `[signet]`.\n\
+         A command uses those lines of a file that concern it, so that all commands can share the files; `ffwd help COMMAND` lists its options.\n"
     );
     for (category, title) in CATEGORIES {
         let rows: Vec<&CoreOption> =
@@ -172,6 +173,16 @@ fn value(option: &CoreOption) -> &'static str {
     }
 }
 
+/// The effect of a job in a file on commands other than a sync: see `settings`.
+const ENDS_JOBS: &str = "set in a file, unless to 0, it ends serve, reindex, import and coins load with exit code 1";
+/// Options that end a command if a file sets them, and what they end.
+const IN_FILES: [(&str, &str); 4] = [
+    ("loadblock", ENDS_JOBS),
+    ("networkactive", "but networkactive=0 in a file ends sync and repair with exit code 1"),
+    ("reindex", ENDS_JOBS),
+    ("reindex-chainstate", ENDS_JOBS),
+];
+
 fn handling(option: &CoreOption) -> String {
     let mut text = match option.effect {
         Effect::Used => "Used".to_owned(),
@@ -194,6 +205,9 @@ fn handling(option: &CoreOption) -> String {
         (option.negation == Negation::Refused, "cannot be negated"),
     ];
     for (_, note) in notes.into_iter().filter(|(is_so, _)| *is_so) {
+        write!(text, "; {note}").expect("a String takes all");
+    }
+    if let Some((_, note)) = IN_FILES.iter().find(|(name, _)| *name == option.name) {
         write!(text, "; {note}").expect("a String takes all");
     }
     text

@@ -11,6 +11,7 @@ use node::jobs::{self, FromSnapshot, PeerSettings, SyncOptions};
 use node::options::Options;
 use node::reporting::{Event, Events, JobReport};
 use p2p::Peers;
+use serde::Serialize;
 use server::ban_file::BanFile;
 use server::calls;
 use server::context::{Context, Program};
@@ -170,6 +171,13 @@ pub(crate) fn run(given: &Serve, line: &OnLine) -> Result<ExitCode, Failure> {
     })
 }
 
+#[derive(Serialize)]
+struct StopObject<'a> {
+    chain: &'static str,
+    datadir: String,
+    answer: &'a str,
+}
+
 /// The command `ffwd stop`: sends `stop` to the RPC port of the data directory.
 ///
 /// # Errors
@@ -195,7 +203,13 @@ pub(crate) fn stop(given: &Stop) -> Result<ExitCode, Failure> {
     let answer = server::json::Json::parse(&answer).unwrap_or_default();
     match answer.field("result") {
         Some(server::json::Json::Str(text)) if status == 200 => {
-            output::print(text);
+            if given.common.json {
+                let chain = settings.options.params.chain.name();
+                let datadir = settings.options.datadir.display().to_string();
+                output::print(&output::json(&StopObject { chain, datadir, answer: text }));
+            } else {
+                output::print(text);
+            }
             Ok(ExitCode::SUCCESS)
         }
         _ => {

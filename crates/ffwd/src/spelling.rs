@@ -17,7 +17,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 const CHAINS: [(&str, &str); 4] =
     [("regtest", "regtest"), ("signet", "signet"), ("testnet", "test"), ("testnet4", "testnet4")];
 /// Commands with subcommands.
-const GROUPS: [&str; 2] = ["coins", "lab"];
+const GROUPS: [&str; 4] = ["audit", "coins", "hints", "lab"];
 /// Commands that replace bitcoind: they accept its options that ffwd does not use.
 const INSTEAD_OF_BITCOIND: [&str; 2] = ["serve", "sync"];
 
@@ -194,7 +194,8 @@ fn command_first(words: Vec<OsString>) -> Vec<OsString> {
             continue;
         }
         let is_command = !word.as_bytes().starts_with(b"-");
-        let is_group = GROUPS.iter().any(|group| word == *group);
+        // A group has no group in it: `audit coins`.
+        let is_group = out.len() == 1 && GROUPS.iter().any(|group| word == *group);
         commands_left = if is_command { commands_left - 1 + usize::from(is_group) } else { 0 };
         out.push(word);
     }
@@ -327,6 +328,7 @@ mod tests {
                 "ffwd info --datadir=x --json --chain=regtest",
             ),
             ("before both commands", "ffwd -json coins -signet info", "ffwd coins info --json --chain=signet"),
+            ("before an audit's", "ffwd -datadir=x audit coins -json", "ffwd audit coins --datadir=x --json"),
             ("help", "ffwd -h", "ffwd -h"),
             ("help of all", "ffwd --help", "ffwd --help"),
             ("help of one", "ffwd help sync", "ffwd help sync"),
@@ -404,6 +406,14 @@ mod tests {
             let why = rewritten(line).expect_err(row);
             assert!(why.contains(want), "{row}: {why}");
         }
+    }
+
+    #[test]
+    fn groups_are_the_commands_with_subcommands() {
+        let cli = crate::help::command();
+        let groups: Vec<&str> =
+            cli.get_subcommands().filter(|command| command.has_subcommands()).map(clap::Command::get_name).collect();
+        assert!(groups.iter().all(|group| GROUPS.contains(group)), "{groups:?}");
     }
 
     #[test]

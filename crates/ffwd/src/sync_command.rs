@@ -7,7 +7,7 @@ use crate::args::{HashType, Sync, WithPeers};
 use crate::before_sync::BeforeSync;
 use crate::conf::OnLine;
 use crate::conf::{Conf, Entry};
-use crate::options::{self, CoreOption, Effect, Place, Shown, Times};
+use crate::options::{self, CoreOption, Effect, Shown, Times};
 use crate::settings::{Role, Settings};
 use crate::snapshot_source::{Asked, source};
 use crate::{Failure, coins_command, load_as, output, work};
@@ -86,7 +86,7 @@ pub(crate) fn run(given: &Sync, line: &OnLine) -> Result<ExitCode, Failure> {
     let mut prepared = prepare(given, line)?;
     let common = &given.with_peers.common;
     if given.with_peers.check_configuration {
-        output::print(&checked(&prepared.settings, &[], common.json));
+        output::print(&checked(&prepared.settings, |_| false, common.json));
         return Ok(ExitCode::SUCCESS);
     }
     prepared.settings.own_files(&given.own_files)?;
@@ -116,12 +116,13 @@ pub(crate) fn run(given: &Sync, line: &OnLine) -> Result<ExitCode, Failure> {
     })
 }
 
-/// How each line is handled, then the warnings: for `--check-configuration`. The command does not use options of the
-/// places in `without`.
-pub(crate) fn checked(settings: &Settings, without: &[Place], is_json: bool) -> String {
+/// How each line is handled, then the warnings: for `--check-configuration`. The command does not use the options
+/// of which `is_without` is true.
+pub(crate) fn checked(settings: &Settings, is_without: fn(&CoreOption) -> bool, is_json: bool) -> String {
     let conf = &settings.files.conf;
     let chain = settings.files.chain;
-    let lines: Vec<(String, String)> = conf.applying(chain).map(|entry| becomes(entry, conf, chain, without)).collect();
+    let lines: Vec<(String, String)> =
+        conf.applying(chain).map(|entry| becomes(entry, conf, chain, is_without)).collect();
     let warnings = &settings.warnings;
     let datadir = settings.options.datadir.display();
     if is_json {
@@ -138,14 +139,14 @@ pub(crate) fn checked(settings: &Settings, without: &[Place], is_json: bool) -> 
 }
 
 /// An entry with its value, unless that is secret, and how the entry is handled.
-fn becomes(entry: &Entry, conf: &Conf, chain: Chain, without: &[Place]) -> (String, String) {
+fn becomes(entry: &Entry, conf: &Conf, chain: Chain, is_without: fn(&CoreOption) -> bool) -> (String, String) {
     let place = &entry.setting.place;
     let Some(option) = options::find(&entry.name) else { return (format!("{place}: {}", entry.name), String::new()) };
     let value = match option.shown {
         Shown::Yes => entry.setting.value.text(),
         Shown::Never => "****",
     };
-    let outcome = match option.line.is_some_and(|line| without.contains(&line.place)) {
+    let outcome = match is_without(option) {
         true => "no effect on this command".to_owned(),
         false => outcome(option, entry, conf, chain),
     };
@@ -336,7 +337,7 @@ mod tests {
         let line = rewrite(words).unwrap();
         let Ok(Cli { command: Command::Sync(given) }) = Cli::try_parse_from(line.words) else { panic!("sync") };
         let prepared = prepare(&given, &line.on_line).unwrap();
-        let text = checked(&prepared.settings, &[], false).replace(at, "@");
+        let text = checked(&prepared.settings, |_| false, false).replace(at, "@");
         for want in [
             "network regtest, data directory @",
             "@/bitcoin.conf line 1: regtest=1: used",
@@ -352,7 +353,7 @@ mod tests {
             assert!(text.lines().any(|line| line.starts_with(want)), "{want}\n{text}");
         }
         assert!(!text.contains("secret") && !text.contains("par=3"), "{text}");
-        let json: serde_json::Value = serde_json::from_str(&checked(&prepared.settings, &[], true)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&checked(&prepared.settings, |_| false, true)).unwrap();
         assert_eq!((json["chain"].as_str(), json["lines"][1]["outcome"].as_str()), (Some("regtest"), Some("used")));
     }
 }

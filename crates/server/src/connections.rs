@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep};
 /// Maximum number of connections, with and without a slot, whatever `-rpcmaxconnections` is: each takes a file
 /// descriptor and some ten KB.
 pub(crate) const CONNECTIONS_MAX: usize = 128;
-/// Time after an answer before the connection may be closed for a new one.
+/// Time after an answer, or for a body without a password, before the connection may be closed for a new one.
 const GRACE: Duration = Duration::from_millis(200);
 /// Time that a client which has just connected has to send something, however many others connect. It is short, because
 /// others wait for the slot meanwhile: with 16 slots, 320 silent clients pass in a second.
@@ -71,6 +71,8 @@ struct Open {
     is_trusted: bool,
     /// Since when the answer to a wrong password is delayed.
     wrong_since: Option<Instant>,
+    /// Whether the headers of a request have arrived.
+    has_asked: bool,
     /// Whether a request was answered.
     is_answered: bool,
     /// Whether it reads the page's events.
@@ -98,6 +100,7 @@ impl Open {
             is_sending: false,
             is_trusted: false,
             wrong_since: None,
+            has_asked: false,
             is_answered: false,
             reads_events: false,
             task: None,
@@ -122,7 +125,7 @@ impl Open {
     }
 
     fn grace(&self) -> Duration {
-        if self.is_answered { GRACE } else { NEW_GRACE }
+        if self.has_asked { GRACE } else { NEW_GRACE }
     }
 
     /// Ordered first: closed first. After a wrong password before idle; then the longest time.
@@ -270,7 +273,10 @@ impl Seat {
 
     /// Marks the connection as busy until the result is dropped.
     pub(crate) fn busy(self: Arc<Seat>) -> Busy {
-        self.change(|open| open.busy += 1);
+        self.change(|open| {
+            open.busy += 1;
+            open.has_asked = true;
+        });
         Busy(self)
     }
 
@@ -488,8 +494,9 @@ mod tests {
             let busy = seat.clone().busy();
             assert_eq!(connections.lock().room(1), Room::After(BUSY_PAUSE), "in progress");
             let receives = seat.receives();
-            assert!(matches!(connections.lock().room(1), Room::After(left) if left <= NEW_GRACE));
-            sleep(NEW_GRACE).await;
+            let room = connections.lock().room(1);
+            assert!(matches!(room, Room::After(left) if left > NEW_GRACE && left <= GRACE), "{room:?}");
+            sleep(GRACE).await;
             assert_eq!(connections.lock().room(1), Room::Close(0));
             drop(receives);
             assert_eq!(connections.lock().room(1), Room::After(BUSY_PAUSE), "in progress");

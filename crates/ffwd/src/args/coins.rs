@@ -49,7 +49,7 @@ pub(crate) struct CoinsDump {
     /// File to write, which must not exist; `-`: standard output. It bears its name once it is complete
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// The UTXO set at this height of the chain, computed with undo data; temporary files go next to FILE [default: the tip]
+    /// The UTXO set at this height of the chain, computed with undo data; temporary files go next to FILE, or with - into ffwd/ in the network's directory [default: the tip]
     #[arg(long, value_name = "HEIGHT", conflicts_with = "hash", value_parser = clap::value_parser!(u32).map(Height::new))]
     pub(crate) height: Option<Height>,
     /// The same, by the hash of the block [default: the tip]

@@ -105,7 +105,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("reindex-chainstate", Flag, Options, Used)
         .line(Before, "0|1", yes_or_no, "First rebuild only the UTXO set, as `reindex --chainstate-only` does [default: 0]"),
     o("settings", Path, Options, Used)
-        .line(Common, "FILE", path, "File of settings made at run time, as bitcoind's, relative to the network's directory; 0: read none [default: settings.json]"),
+        .line(Common, "FILE", path, "File of settings made at run time, as bitcoind's, relative to the network's directory; 0 on the command line, nosettings=1 in a file: read none [default: settings.json]"),
     o("shutdownnotify", Text, Options, Used).many()
         .lines(Notify, "COMMAND", text, "Run this command before the program ends, and wait for it (repeatable)"),
     o("startupnotify", Text, Options, Used).many()
@@ -243,7 +243,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
         .lines(Writing, "LEVEL|CATEGORY:LEVEL", || ValueParser::new(cores(level)), "Checked as bitcoind does: lines of ffwd's debug.log have one level (repeatable)").hidden(),
     o("loglevelalways", Flag, DebugTest, LOG),
     o("logratelimit", Flag, DebugTest, Used)
-        .line(Sync, "0|1", yes_or_no, "Limit lines about inbound connections in debug.log to 30 a minute [default: 1]"),
+        .line(Sync, "0|1", yes_or_no, "Limit the lines that peers cause, in debug.log and on the console, to 1 MiB an hour in all [default: 1]"),
     o("logsourcelocations", Flag, DebugTest, LOG),
     o("logthreadnames", Flag, DebugTest, LOG),
     o("logtimemicros", Flag, DebugTest, Used)

@@ -146,7 +146,7 @@ fn configuration_is_checked_without_a_start() {
     for want in ["network regtest", "line 3: dbcache=50: used", "warning: ", "ffwd can start on this configuration"] {
         assert!(ran.out.contains(want), "{want} in {}", ran.out);
     }
-    let conf = "regtest=1\ndbcache=50\nserver=1\nblocknotify=true\nreindex=1\ndebuglogfile=other.log\n";
+    let conf = "regtest=1\ndbcache=50\nserver=1\nblocknotify=true\nreindex=1\ndebuglogfile=other.log\nbantime=60\n";
     fs::write(directory.path().join("bitcoin.conf"), conf).unwrap();
     let ran = run(directory.path(), "repair --datadir @ --check-configuration");
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -156,6 +156,7 @@ fn configuration_is_checked_without_a_start() {
         "line 4: blocknotify=true: no effect on this command",
         "line 5: reindex=1: no effect on this command",
         "line 6: debuglogfile=other.log: no effect on this command",
+        "line 7: bantime=60: no effect on this command",
         "ffwd can start on this configuration",
     ] {
         assert!(ran.out.contains(want), "{want} in {}", ran.out);

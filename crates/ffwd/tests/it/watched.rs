@@ -124,6 +124,19 @@ fn page_and_metrics_need_no_password_and_refuse_foreign_names() {
     assert!(log.exists() && !server.cookie.exists());
 }
 
+/// As text it is printed in `serve`'s test.
+#[test]
+fn stop_prints_the_answer_as_one_json_object() {
+    let directory = tempfile::tempdir().unwrap();
+    let (running, server) = served(directory.path());
+    let line = format!("stop --datadir @ --chain regtest --rpcport {} --json", server.port);
+    let said = run(directory.path(), &line);
+    let datadir = directory.path().to_str().unwrap();
+    assert_eq!(said.good(), json!({ "chain": "regtest", "datadir": datadir, "answer": "ffwd stopping" }));
+    assert_eq!(said.out.lines().count(), 1, "{said:?}");
+    assert_eq!(running.ended().code, Some(0));
+}
+
 /// Calls that a node without connections answers, with what bitcoind b88bffe answered to them.
 fn calls() -> Vec<(&'static str, Value, Value)> {
     let error = |code: i32, message: &str| json!({ "code": code, "message": message });

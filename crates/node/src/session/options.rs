@@ -154,7 +154,7 @@ pub struct PeerSettings {
     pub debug_addrman: bool,
     /// `-logips`: log peers' addresses.
     pub log_ips: bool,
-    /// `-logratelimit=0`: do not limit the log lines about inbound connections.
+    /// `-logratelimit=0`: do not limit the lines that peers cause.
     pub no_log_rate_limit: bool,
     /// Maximum number of inbound connections; the network's default if `None`.
     pub inbound_max: Option<usize>,
