@@ -202,6 +202,8 @@ pub struct Download {
     head: Option<(BlockHash, Duration)>,
     /// When idle peers last took requests from slower ones.
     taken_at: Duration,
+    /// The user's limit of the download from all peers together, in bytes a second.
+    rate_max: Option<f64>,
 }
 
 impl Default for Download {
@@ -223,6 +225,7 @@ impl Default for Download {
             may_take_over: false,
             head: None,
             taken_at: Duration::ZERO,
+            rate_max: None,
         }
     }
 }

@@ -18,6 +18,7 @@
 //! | [`Event::HeadersDone`] | with [`Progress::best_claim`] connected: this is the tip that the peers have |
 //! | [`Event::Addresses`], [`Event::Anchors`] | stores the bytes, for the next run's [`Config`] |
 //! | [`Event::PeerConnected`], [`Event::PeerGone`], [`Event::Note`] | logs a line |
+//! | (every event, once taken from the channel) | [`Network::heard`]: few events about peers may be unread |
 
 mod address_answers;
 mod address_bucket;

@@ -10,6 +10,7 @@ mod input;
 mod pong;
 mod seen;
 mod unparsed;
+mod wake;
 
 pub use input::Input;
 use unparsed::{is_dropped, of_unparsed};
@@ -142,6 +143,8 @@ pub struct Peer {
     addresses_processed: u64,
     addresses_limited: u64,
     ping: Option<(u64, Duration)>,
+    /// After a suspension, until the ping is answered: when it was sent, or bytes last passed.
+    awaited_since: Option<Duration>,
     bucket: AddressBucket,
     getaddr_answered: bool,
     /// Whether `sendheaders` was sent.
@@ -193,6 +196,7 @@ impl Peer {
             addresses_processed: 0,
             addresses_limited: 0,
             ping: None,
+            awaited_since: None,
             bucket: AddressBucket::new(at),
             getaddr_answered: false,
             asked_for_headers: false,

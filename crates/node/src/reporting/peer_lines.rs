@@ -172,6 +172,14 @@ impl PeerLines {
         may
     }
 
+    /// Counts lines that were suppressed before they were made: the network left out events that were unread.
+    pub(crate) fn leave_out(&self, line: PeerLine, count: u64) {
+        if count > 0 {
+            self.left_out.fetch_add(count, Relaxed);
+            *lock(&self.state).left_out.entry(line).or_default() += count;
+        }
+    }
+
     /// Suppressed lines since the start.
     pub(crate) fn left_out_count(&self) -> u64 {
         self.left_out.load(Relaxed)
@@ -386,6 +394,18 @@ mod tests {
         }
         assert_eq!((body(3099, 1, now), body(1, 1, now)), (0, 1), "the oldest is forgotten first");
         assert_eq!(lock(&lines.state).told.len(), TOLD_COUNT_MAX);
+    }
+
+    #[test]
+    fn events_that_were_left_out_count_as_lines() {
+        let lines = limited();
+        lines.leave_out(PeerLine::Outbound, 0);
+        lines.leave_out(PeerLine::Inbound, 70);
+        lines.leave_out(PeerLine::Inbound, 7);
+        assert_eq!(lines.left_out_count(), 77);
+        let said = lines.take_left_out();
+        let want = "77 more lines about inbound connections were left out of the log";
+        assert!(said.len() == 1 && said[0].starts_with(want), "{said:?}");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::fault::{Fault, Message};
 use crate::offline::FollowingCache;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::stats::Stats;
+use crate::reporting::peer_lines::{PeerLine, PeerLines};
 use crate::session::chainview::SharedChain;
 use crate::session::inbox::Arrivals;
 use crate::threads::locks::lock;
@@ -118,7 +119,34 @@ impl Conduct for Threads {
     ) -> Result<Outcome, Fault> {
         let stats = engines.tip.pipeline.stats();
         let cache = FollowingCache::of(session.datadir, engines.tip);
-        with_threads(session, &stats, cache, receiver, kept, |aside| work::follow(session, engines, aside))
+        let incoming = Incoming { events: receiver, network: self.network.clone(), kept };
+        with_threads(session, &stats, cache, incoming, |aside| work::follow(session, engines, aside))
+    }
+}
+
+/// The events of the network, and where they go.
+struct Incoming<'r> {
+    events: &'r mut Receiver<Event>,
+    /// The network that sends them. It is told which ones were read.
+    network: Option<Arc<Network>>,
+    kept: &'r Kept,
+}
+
+impl Incoming<'_> {
+    /// Waits for the next event, at most for [`EVENT_PATIENCE`].
+    fn receive(&self) -> Result<Event, RecvTimeoutError> {
+        let event = self.events.recv_timeout(EVENT_PATIENCE)?;
+        if let Some(network) = &self.network {
+            network.heard(&event);
+        }
+        Ok(event)
+    }
+
+    /// Counts events about peers that the network left out, because too many were unread, as suppressed lines.
+    fn count_left_out(&self, lines: &PeerLines) {
+        let left_out = self.network.as_ref().map(|network| network.take_left_out()).unwrap_or_default();
+        lines.leave_out(PeerLine::Inbound, left_out.inbound);
+        lines.leave_out(PeerLine::Outbound, left_out.outbound);
     }
 }
 
@@ -153,7 +181,7 @@ fn start_network(wanted: Wanted<'_, '_>, sender: Sender<Event>) -> Result<Networ
 }
 
 /// Runs `work`, whose engine has the counters `stats`. Other threads meanwhile receive network events, update the
-/// progress, and run the closures that `work` passes to them. Events that were not received stay in `receiver`.
+/// progress, and run the closures that `work` passes to them. Events that were not received stay in their channel.
 ///
 /// # Errors
 ///
@@ -162,8 +190,7 @@ fn with_threads<'s, T>(
     session: &'s Session<'_, '_>,
     stats: &Stats,
     cache: FollowingCache,
-    receiver: &mut Receiver<Event>,
-    kept: &Kept,
+    incoming: Incoming<'_>,
     work: impl FnOnce(DoAside<'_, 's>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
     std::thread::scope(|scope| {
@@ -178,7 +205,7 @@ fn with_threads<'s, T>(
             telling.thread().unpark();
             session.network.echo(); // Wakes the thread that receives events before its timeout.
         });
-        let receiving = spawn(scope, "arrive", move || take(session, receiver, kept))?;
+        let receiving = spawn(scope, "arrive", move || take(session, &incoming))?;
         if let Some(sources) = session.sources.as_deref() {
             for n in 0..storer_count(session).max(1) {
                 spawn(scope, format!("source.{n:02}"), move || bring::bring(session, sources))?;
@@ -224,7 +251,7 @@ fn tell(session: &Session<'_, '_>, stats: &Stats, mut cache: FollowingCache) {
 }
 
 /// Receives network events until the work is done; later events stay in the channel.
-fn take(session: &Session<'_, '_>, events: &mut Receiver<Event>, kept: &Kept) {
+fn take(session: &Session<'_, '_>, incoming: &Incoming<'_>) {
     let _alarm = session.alarm("takes what arrives");
     std::thread::scope(|scope| {
         let storers: Result<Vec<Sender<Arrived>>, Fault> = (0..storer_count(session))
@@ -234,7 +261,7 @@ fn take(session: &Session<'_, '_>, events: &mut Receiver<Event>, kept: &Kept) {
                 Ok(sender)
             })
             .collect();
-        let taken = storers.and_then(|storers| take_events(session, events, kept, &storers));
+        let taken = storers.and_then(|storers| take_events(session, incoming, &storers));
         if let Err(fault) = taken {
             session.end_by(fault);
         }
@@ -266,12 +293,7 @@ fn store_all(session: &Session<'_, '_>, blocks: Receiver<Arrived>) {
     }
 }
 
-fn take_events(
-    session: &Session<'_, '_>,
-    events: &Receiver<Event>,
-    kept: &Kept,
-    storers: &[Sender<Arrived>],
-) -> Result<(), Fault> {
+fn take_events(session: &Session<'_, '_>, incoming: &Incoming<'_>, storers: &[Sender<Arrived>]) -> Result<(), Fault> {
     let reporter = &session.datadir.reporter;
     if !session.no_log_rate_limit {
         reporter.peer_lines().switch_on();
@@ -284,9 +306,9 @@ fn take_events(
             session.tell(Input::Network(Box::new(session.network.progress())));
             session.tell_clock();
         }
-        match events.recv_timeout(EVENT_PATIENCE) {
+        match incoming.receive() {
             Ok(event) => {
-                if let Some(arrived) = receive::take_event(session, event, kept)? {
+                if let Some(arrived) = receive::take_event(session, event, incoming.kept)? {
                     // A block that arrives twice goes to the same storer. A storer that ended has reported its fault.
                     match storers.get(usize::from(arrived.hash.as_bytes()[0]) % storers.len().max(1)) {
                         Some(storer) => drop(storer.send(arrived)),
@@ -298,6 +320,7 @@ fn take_events(
             Err(RecvTimeoutError::Disconnected) => return Err(Fault::internal("the network's thread ended")),
         }
         session.tell(Input::Tick);
+        incoming.count_left_out(reporter.peer_lines());
         reporter.say_left_out();
         if last_index.elapsed() > INDEX_INTERVAL {
             if session.is_dirty.swap(false, Relaxed) {
@@ -305,10 +328,11 @@ fn take_events(
             } else {
                 session.datadir.writer.check_files()?;
             }
-            downloaded::keep(&kept.own, lock(session.driver).budget(), reporter)?;
+            downloaded::keep(&incoming.kept.own, lock(session.driver).budget(), reporter)?;
             last_index = Instant::now();
         }
     }
+    incoming.count_left_out(reporter.peer_lines());
     reporter.say_last_left_out();
     Ok(())
 }

@@ -165,10 +165,10 @@ impl Link {
         want.height >= self.reach.height_min
     }
 
-    /// The overdue block, see [`DELIVERY_TIMEOUT`].
-    pub(super) fn overdue(&self, now: Duration) -> Option<Want> {
+    /// The overdue block, see [`DELIVERY_TIMEOUT`]. A peer delivers if it sends at least `rate_min` bytes a second.
+    pub(super) fn overdue(&self, rate_min: f64, now: Duration) -> Option<Want> {
         let (want, since) = self.owed?;
-        let delivers = self.speed.is_some_and(|speed| speed >= DELIVERY_RATE_MIN) && self.progress_at <= since;
+        let delivers = self.speed.is_some_and(|speed| speed >= rate_min) && self.progress_at <= since;
         let timeout = if delivers { BLOCK_TIMEOUT } else { DELIVERY_TIMEOUT };
         (now.saturating_sub(since) > timeout).then_some(want)
     }

@@ -115,7 +115,7 @@ impl Download {
         };
         let expected = self.links[&other].expected_s(self.block_bytes);
         let after = Duration::try_from_secs_f64(4.0 * expected).unwrap_or(STALL_TIMEOUT_MAX).max(REPEAT_AFTER);
-        let third_after = THIRD_AFTER * u32::try_from(owners.len() - 1).unwrap_or(u32::MAX);
+        let third_after = self.third_after() * u32::try_from(owners.len() - 1).unwrap_or(u32::MAX);
         if now.saturating_sub(since) < after.max(third_after) {
             return;
         }
@@ -130,5 +130,11 @@ impl Download {
                 out.entry(other).or_default().push(want);
             }
         }
+    }
+
+    /// [`THIRD_AFTER`], or, if it is longer, the time that two copies of a block need within the user's limit.
+    fn third_after(&self) -> Duration {
+        let copies_s = self.rate_max.map_or(0.0, |rate| 2.0 * self.block_bytes / rate.max(1.0));
+        Duration::try_from_secs_f64(copies_s).unwrap_or(STALL_TIMEOUT_MAX).max(THIRD_AFTER)
     }
 }

@@ -9,13 +9,22 @@
 
 use super::link::Link;
 use super::list::List;
-use super::{BLOCK_TIMEOUT, DOWNLOAD_PEER_COUNT_MIN, Download, SLOW_AFTER, SLOW_FACTOR, STALL_TIMEOUT_MAX, Source};
+use super::{
+    BLOCK_TIMEOUT, DELIVERY_RATE_MIN, DOWNLOAD_PEER_COUNT_MIN, Download, SLOW_AFTER, SLOW_FACTOR, STALL_TIMEOUT_MAX,
+    Source,
+};
 use crate::api::{PeerId, Want};
 use crate::reason::Reason;
 use primitives::Height;
 use std::time::Duration;
 
 impl Download {
+    /// Sets the user's limit of the download from all peers together, in bytes a second: where they share little, no
+    /// peer is expected to send faster than its part of it.
+    pub fn limit_rate(&mut self, rate_max: Option<u64>) {
+        self.rate_max = rate_max.map(|rate| rate as f64);
+    }
+
     /// The peer to disconnect now, and the reason.
     pub fn peer_to_disconnect(&mut self, can_replace: bool, now: Duration) -> Option<(PeerId, Reason)> {
         self.timed_out(now).or_else(|| self.stalling(now)).or_else(|| self.slow(can_replace, now))
@@ -24,6 +33,7 @@ impl Download {
     /// Peers for which the lowest missing block of their chain is overdue; and whether they keep blocks of its
     /// height.
     pub fn overdue(&mut self, now: Duration) -> Vec<(PeerId, Want, bool)> {
+        let rate_min = self.delivery_rate_min();
         let lists = &self.lists;
         let requests = &self.requests;
         let links = self.links.iter_mut();
@@ -36,7 +46,7 @@ impl Download {
                 } else if let Some(head) = lists.iter().filter_map(List::head).find(is_asked) {
                     link.owe(Some(head), is_asked, now);
                 }
-                link.overdue(now).map(|want| (*id, want, link.keeps(&want)))
+                link.overdue(rate_min, now).map(|want| (*id, want, link.keeps(&want)))
             })
             .collect()
     }
@@ -108,6 +118,12 @@ impl Download {
         self.slow_checked_at = now;
         let median = self.median_of_sought(*id)?;
         Some((*id, Reason::Slow { bytes_per_s: link.speed? as u64, median_bytes_per_s: median as u64 }))
+    }
+
+    /// [`DELIVERY_RATE_MIN`], or half of a peer's part of the user's limit if that is less.
+    fn delivery_rate_min(&self) -> f64 {
+        let share = self.rate_max.map(|rate| rate / (2 * self.busy_count().max(1)) as f64);
+        share.map_or(DELIVERY_RATE_MIN, |share| share.min(DELIVERY_RATE_MIN))
     }
 
     fn busy_count(&self) -> usize {

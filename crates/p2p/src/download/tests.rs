@@ -288,6 +288,23 @@ fn stalled_block_is_asked_of_a_second_and_third_peer() {
     assert_eq!(download.arrived(owner, &hash(0), 10, at(60_002)), Arrival::Twice, "no offence");
 }
 
+/// With a low limit of the download, its peers share little.
+#[test]
+fn peers_that_share_a_low_limit_are_not_late() {
+    for (rate_max, want) in [(None, true), (Some(4_000), false)] {
+        let mut download = download(1, &[A, B, C]);
+        download.limit_rate(rate_max);
+        let owner = download.assign(0, LIMITS, at(0))[0].0;
+        let mut is_late = false;
+        for ms in (250..=120_000).step_by(250) {
+            // 3,000 bytes a second.
+            download.sample(false, at(ms), |peer| Some((if peer == owner { 3 * ms } else { 0 }, None)));
+            is_late |= download.overdue(at(ms)).iter().any(|(peer, ..)| *peer == owner);
+        }
+        assert_eq!(is_late, want, "{rate_max:?}");
+    }
+}
+
 /// Whoever changes what is wanted, or goes, gives a peer that holds up the lowest block no more time.
 #[test]
 fn other_lists_and_peers_leave_a_held_up_block_held_up() {

@@ -20,13 +20,14 @@
 //! Its methods get the context (connections, chain, settings, actions) and read access to parts above it in this
 //! table. A part never ends a connection: it returns the connection to end and the reason, and [`Hub`] ends it and
 //! informs every part.
-//! `impl Hub` is in this file, in [`dispatch`] (messages of peers, those with addresses included) and in `asked`
-//! (commands of the user).
+//! `impl Hub` is in this file, in [`dispatch`] (messages of peers, those with addresses included), in `asked` (commands
+//! of the user), in `bounds` (memory of all peers) and in `wake` (after a suspension).
 
 mod action;
 pub mod address_relay;
 mod asked;
 pub mod block_download;
+mod bounds;
 mod context;
 pub mod dispatch;
 pub mod eviction;
@@ -38,6 +39,7 @@ pub mod own;
 mod read;
 pub mod serving;
 pub mod set_download;
+mod wake;
 
 pub use action::{Action, NodeMessage};
 pub use asked::{Added, AddressCounts, AddressTables, Purpose};
@@ -65,8 +67,8 @@ use facts::Known;
 use header_sync::HeaderSync;
 use outbound::{Dialed, OUTBOUND_COUNT_MAX, Outbound};
 use primitives::BlockHash;
+use serving::Serving;
 use serving::room::may_answer;
-use serving::{Serving, memory};
 use set_download::SetDownload;
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,6 +98,8 @@ pub struct Hub {
     saved_at: Duration,
     /// Time of the last tick.
     ticked_at: Duration,
+    /// Since the last tick the user's pause held back what peers send.
+    reads_little: bool,
 }
 
 impl Hub {
@@ -120,9 +124,10 @@ impl Hub {
         let buffers = budget.buffers();
         let serving = Serving::new(buffers.clone());
         let context = Context::new(config, chain, rng);
+        let blocks = BlockDownload::new(budget, context.config.download_rate_max);
         Ok(Hub {
             context,
-            blocks: BlockDownload::new(budget),
+            blocks,
             buffers,
             headers: HeaderSync::default(),
             sets: SetDownload::default(),
@@ -138,6 +143,7 @@ impl Hub {
             misbehaved_count: 0,
             saved_at: now.since_start,
             ticked_at: now.since_start,
+            reads_little: false,
         })
     }
 
@@ -288,7 +294,7 @@ impl Hub {
 
     /// Begins a connection.
     fn dial(&mut self, dialed: Dialed, now: Now) {
-        self.outbound.dial(&mut self.context, &mut self.addresses, dialed, now);
+        self.outbound.dial(&mut self.context, dialed, now);
     }
 
     /// The socket of a connection was closed or failed.
@@ -364,6 +370,12 @@ impl Hub {
         self.blocks.may_read(&self.context.config, id)
     }
 
+    /// The user paused the download: no peer is slow because of that.
+    pub fn reading_is_paused(&mut self) {
+        self.blocks.reading_is_paused();
+        self.reads_little = true;
+    }
+
     /// Buffer for the next bytes of a connection: see [`Transport::space`]. Before an unfinished message of an
     /// inbound peer takes more memory, space is made for it; `None` if this peer was evicted for that.
     pub fn space(&mut self, id: PeerId, now: Now) -> Option<&mut [u8]> {
@@ -418,31 +430,6 @@ impl Hub {
             self.drop_peer(id, reason, now);
         }
         self.dispatch_waiting(id, now);
-    }
-
-    /// After bytes of a peer arrived: its message may have begun or grown, and memory reserved for it counts.
-    fn bound_unfinished(&mut self, id: PeerId, now: Now) {
-        let block_bytes = self.blocks.mean_block_bytes();
-        if self.context.peers.get(&id).is_some_and(|peer| memory::is_large(peer, block_bytes)) {
-            self.drop_who_holds_most(0, now);
-        }
-    }
-
-    /// Disconnects peers until all unfinished messages, and `more` additional bytes, fit the bound.
-    fn drop_who_holds_most(&mut self, more: usize, now: Now) {
-        let block_bytes = self.blocks.mean_block_bytes();
-        while let Some((id, reason)) = memory::who_holds_most(&self.context, more, block_bytes) {
-            self.drop_peer(id, reason, now);
-        }
-    }
-
-    /// Checks the memory bounds, and disconnects the peers that hold most until they are met.
-    fn tick_memory(&mut self, now: Now) {
-        self.drop_who_holds_most(0, now);
-        self.serving.look_at_memory(&self.context, self.blocks.mean_block_bytes(), now);
-        while let Some((id, reason)) = self.serving.who_reads_little(&self.context) {
-            self.drop_peer(id, reason, now);
-        }
     }
 
     fn tick_headers(&mut self, now: Now) {
@@ -576,6 +563,7 @@ impl Hub {
                 Err(reason) => self.drop_peer(id, reason, now),
             }
         }
+        self.tick_woken(now);
         self.tick_memory(now);
         self.tick_headers(now);
         self.tick_blocks(now);

@@ -10,7 +10,8 @@ use crate::peer::{Peer, SEND_PAUSE_BYTES};
 use crate::transport::head_bytes;
 use crate::utxo_sets::{CHUNK_BYTES, SetRequest, SetSource, chunk_payload_head};
 use crate::wire::{Command, Inventory, PAYLOAD_BYTES_MAX, checksum};
-use std::sync::Arc;
+use primitives::BlockHash;
+use std::sync::{Arc, Weak};
 
 /// Number of bytes after which reading pauses.
 pub(super) const READ_BYTES_MAX: usize = SEND_PAUSE_BYTES;
@@ -23,6 +24,8 @@ pub struct ReadRequest {
     v2: bool,
     /// Pool for its buffers.
     buffers: BufferPool,
+    /// Expires when the peer disconnects.
+    presence: Weak<()>,
 }
 
 /// The requested data.
@@ -39,7 +42,8 @@ pub(super) enum Asked {
 /// The data that was read for a peer.
 #[derive(Debug)]
 pub enum Served {
-    /// The first of the blocks, at least one; `None` for a block that is not stored or must not be served.
+    /// The first of the blocks, at least one; `None` for a block that is not stored or must not be served. Empty if
+    /// the peer had disconnected.
     Blocks(Vec<Option<Payload>>),
     /// The next messages about filters, and the rest of the request.
     Filters(Vec<Payload>, Option<FilterRequest>),
@@ -75,14 +79,23 @@ impl Payload {
 }
 
 impl ReadRequest {
-    pub(super) fn new(asked: Asked, v2: bool, buffers: BufferPool) -> ReadRequest {
-        ReadRequest { asked, v2, buffers }
+    /// `presence` expires when the peer disconnects.
+    pub(super) fn new(asked: Asked, v2: bool, buffers: BufferPool, presence: Weak<()>) -> ReadRequest {
+        ReadRequest { asked, v2, buffers, presence }
     }
 
-    /// Reads, until `READ_BYTES_MAX` are read.
+    /// Whether the peer has disconnected, so that the data is not needed.
+    fn is_void(&self) -> bool {
+        self.presence.strong_count() == 0
+    }
+
+    /// Reads, until `READ_BYTES_MAX` are read; no further block once the peer has disconnected.
     pub fn read(&self, chain: &dyn ChainView) -> Served {
         match &self.asked {
-            Asked::Blocks(blocks) => Served::Blocks(self.read_blocks(chain, blocks)),
+            _ if self.is_void() => Served::Blocks(Vec::new()),
+            Asked::Blocks(blocks) => Served::Blocks(
+                self.read_blocks(blocks, |hash, with_witness, packet| chain.read_block(hash, with_witness, packet)),
+            ),
             Asked::Filters(request) => {
                 let (messages, rest) = request.read(chain);
                 let payload = |(command, bytes): (Command, Vec<u8>)| {
@@ -122,19 +135,53 @@ impl ReadRequest {
         Packet::new(head_bytes(self.v2), self.buffers.clone())
     }
 
-    fn read_blocks(&self, chain: &dyn ChainView, blocks: &[Inventory]) -> Vec<Option<Payload>> {
+    /// `read` is [`ChainView::read_block`].
+    fn read_blocks(
+        &self,
+        blocks: &[Inventory],
+        mut read: impl FnMut(&BlockHash, bool, &mut Packet) -> bool,
+    ) -> Vec<Option<Payload>> {
         let mut out = Vec::new();
         let mut bytes = 0;
         for block in blocks {
-            let with_witness = matches!(block, Inventory::WitnessBlock(_));
-            let mut packet = self.packet();
-            let is_there = block.block().is_some_and(|hash| chain.read_block(&hash, with_witness, &mut packet));
-            bytes += if is_there { packet.payload().len() } else { 0 };
-            out.push(is_there.then(|| Payload::new(Command::Block, packet, self.v2)).flatten());
-            if bytes >= READ_BYTES_MAX {
+            if bytes >= READ_BYTES_MAX || self.is_void() {
                 break;
             }
+            let with_witness = matches!(block, Inventory::WitnessBlock(_));
+            let mut packet = self.packet();
+            let is_there = block.block().is_some_and(|hash| read(&hash, with_witness, &mut packet));
+            bytes += if is_there { packet.payload().len() } else { 0 };
+            out.push(is_there.then(|| Payload::new(Command::Block, packet, self.v2)).flatten());
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_further_block_is_read_for_a_peer_that_disconnected() {
+        let blocks = vec![Inventory::WitnessBlock(BlockHash::from_bytes([7; 32])); 5];
+        for (row, disconnects_after, want) in [("before the first", 0, 0), ("within the second", 2, 2), ("never", 9, 5)]
+        {
+            let mut presence = Some(Arc::new(()));
+            let weak = presence.as_ref().map(Arc::downgrade).unwrap();
+            let request = ReadRequest::new(Asked::Blocks(blocks.clone()), true, BufferPool::default(), weak);
+            if disconnects_after == 0 {
+                drop(presence.take());
+            }
+            let mut count = 0;
+            let read = request.read_blocks(&blocks, |_, _, packet| {
+                packet.payload_mut(100).fill(7);
+                count += 1;
+                if count == disconnects_after {
+                    drop(presence.take());
+                }
+                true
+            });
+            assert_eq!((read.len(), count), (want, want), "{row}");
+        }
     }
 }

@@ -10,9 +10,11 @@ mod dial;
 mod peers;
 mod rate;
 mod run;
+mod unread;
 
 pub use dial::connect_through;
 pub use peers::{AddedPeer, Peers, Reached};
+pub use unread::LeftOut;
 
 use crate::api::PeerId;
 use crate::api::{BlockVerdict, Config, Event, Progress, Want};
@@ -27,6 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use unread::Unread;
 
 /// A message from another thread to the polling thread.
 enum LoopMessage {
@@ -63,13 +66,14 @@ pub struct Network {
     thread: Mutex<Option<JoinHandle<()>>>,
     peers: Option<Arc<Peers>>,
     is_paused: Arc<AtomicBool>,
+    unread: Arc<Unread>,
 }
 
 impl Network {
     /// Starts: opens the listening sockets, begins to connect.
     ///
-    /// `events` receives events in order; blocks in them are bounded by the download window. If its receiver is
-    /// dropped, the network continues without events until it is stopped.
+    /// `events` receives events in order; blocks in them are bounded by the download window, others as described at
+    /// [`Network::heard`]. If its receiver is dropped, the network continues without events until it is stopped.
     ///
     /// # Errors
     ///
@@ -129,6 +133,18 @@ impl Network {
         self.budget.verdict_said();
     }
 
+    /// Reports that the node has taken an event from the channel. While many events about peers are unread, further ones
+    /// are left out: a node that never calls this receives the first thousand. A repeated [`Event::Addresses`] or
+    /// [`Event::HeadersDone`] is left out while an earlier one is unread.
+    pub fn heard(&self, event: &Event) {
+        self.unread.heard(event);
+    }
+
+    /// The numbers of events about peers that were left out since the last call.
+    pub fn take_left_out(&self) -> LeftOut {
+        self.unread.take_left_out()
+    }
+
     /// While paused, hardly anything is read: the rest of requested blocks, pings, headers.
     pub fn pause(&self, is_paused: bool) {
         self.is_paused.store(is_paused, Ordering::Relaxed);
@@ -178,12 +194,37 @@ impl Drop for Network {
 
 #[cfg(test)]
 mod tests {
+    use super::unread::UNREAD_COUNT_MAX;
     use super::*;
     use crate::api::Outbound;
-    use std::io::Read as _;
+    use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
     use std::sync::mpsc::channel;
     use std::time::Duration;
+
+    /// A node that waits for disk space reads no events, and meanwhile somebody connects again and again.
+    #[test]
+    fn unread_events_about_peers_are_bounded() {
+        let listen = vec!["127.0.0.1:0".parse().unwrap()];
+        let outbound = Outbound::Only(Vec::new());
+        let config = Config { outbound, listen, v2transport: false, ..Config::new(crate::params::REGTEST) };
+        let (sender, events) = channel();
+        let network = Network::start(config, Arc::new(crate::sim::Chain::new()), sender).unwrap();
+        for _ in 0..UNREAD_COUNT_MAX + 100 {
+            let mut near = TcpStream::connect(network.listening()[0]).unwrap();
+            near.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            // Not a message: the connection is closed.
+            near.write_all(&[7; 24]).unwrap();
+            let _ = near.read_to_end(&mut Vec::new());
+        }
+        network.echo();
+        let said = std::iter::from_fn(|| events.recv_timeout(Duration::from_secs(60)).ok());
+        let said = said.take_while(|event| !matches!(event, Event::Echo));
+        let gone: Vec<Event> = said.filter(|event| matches!(event, Event::PeerGone { .. })).collect();
+        assert_eq!(gone.len(), UNREAD_COUNT_MAX);
+        assert_eq!(network.take_left_out(), LeftOut { inbound: 100, outbound: 0 });
+        gone.iter().for_each(|event| network.heard(event));
+    }
 
     /// A lookup or dial may end after the stop, which does not wait for it: its result is dropped.
     #[test]

@@ -33,6 +33,11 @@ pub(super) struct RateLimit {
 }
 
 impl RateLimit {
+    /// Whether the user paused the download.
+    pub(super) fn is_paused(&self) -> bool {
+        self.is_paused.load(Relaxed)
+    }
+
     /// A limit of `bytes_per_s`; `None`: no limit. While `is_paused` is set, hardly anything may be read.
     pub(super) fn new(bytes_per_s: Option<u64>, is_paused: Arc<AtomicBool>) -> RateLimit {
         let bytes_per_s = bytes_per_s.map(|rate| rate.max(1) as f64);

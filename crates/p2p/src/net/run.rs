@@ -2,6 +2,7 @@
 
 use super::dial::{Isolation, Proxy};
 use super::rate::{RateLimit, Turns};
+use super::unread::{Events, Unread};
 use super::{LoopMessage, LoopSender, Network, descriptors, dial};
 use crate::api::{Config, Event, PeerId, Progress, proxy_for};
 use crate::budget::{InFlightBudget, Waker};
@@ -81,7 +82,7 @@ struct Runner {
     inbox: Receiver<LoopMessage>,
     inbox_sender: LoopSender,
     read_jobs: Sender<ReadJob>,
-    events: Sender<Event>,
+    events: Events,
     progress: Arc<Mutex<Progress>>,
     timeline: Timeline,
     rate: RateLimit,
@@ -118,6 +119,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
         .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why.to_string()))?;
     let (read_jobs, jobs) = channel();
     let reader = spawn_reader(chain, jobs, inbox_sender.clone())?;
+    let unread = Arc::<Unread>::default();
     let runner = Runner {
         hub,
         budget: Arc::clone(&budget),
@@ -130,7 +132,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
         inbox,
         inbox_sender: inbox_sender.clone(),
         read_jobs,
-        events,
+        events: Events::new(events, unread.clone()),
         progress: Arc::clone(&progress),
         timeline,
         rate,
@@ -141,7 +143,8 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
         runner.run();
         let _ = reader.join();
     })?;
-    Ok(Network { inbox_sender, budget, progress, listening, thread: Mutex::new(Some(thread)), peers: None, is_paused })
+    let thread = Mutex::new(Some(thread));
+    Ok(Network { inbox_sender, budget, progress, listening, thread, peers: None, is_paused, unread })
 }
 
 /// The sockets that accept connections.
@@ -188,15 +191,29 @@ struct Timeline {
     day: Duration,
     /// The time of day was moved, and no tick has seen it yet.
     is_moved: bool,
+    /// The machine was suspended or its clock was set, on a network where timeouts do not follow the time of day, and no
+    /// tick has seen it yet.
+    is_woken: bool,
 }
 
 /// The maximum difference of the two clocks between two readings, if neither was stopped or moved.
 const JUMP_MIN: Duration = Duration::from_secs(1);
+/// From this difference on, peers are asked whether they are still there. [`Instant`] does not count the time during
+/// which the machine is suspended.
+const SUSPENSION_MIN: Duration = Duration::from_secs(60);
 
 impl Timeline {
     fn new(clock: fn() -> SystemTime, follows_clock: bool) -> Timeline {
         let day = since_1970(clock);
-        Timeline { clock, follows_clock, since_start: Duration::ZERO, read_at: Instant::now(), day, is_moved: false }
+        Timeline {
+            clock,
+            follows_clock,
+            since_start: Duration::ZERO,
+            read_at: Instant::now(),
+            day,
+            is_moved: false,
+            is_woken: false,
+        }
     }
 
     fn now(&mut self) -> Now {
@@ -205,6 +222,7 @@ impl Timeline {
         let elapsed = read_at.saturating_duration_since(self.read_at);
         let passed = self.passed(elapsed, day);
         self.is_moved |= passed >= elapsed + JUMP_MIN;
+        self.is_woken |= !self.follows_clock && day.saturating_sub(self.day) >= elapsed + SUSPENSION_MIN;
         self.since_start += passed;
         self.read_at = read_at;
         self.day = day;
@@ -244,6 +262,7 @@ impl Runner {
         loop {
             if self.take_messages().is_break() {
                 let now = self.now();
+                self.events.begin_end();
                 self.hub.stop(now);
                 self.act();
                 return;
@@ -299,6 +318,9 @@ impl Runner {
         }
         self.ticked_at = Some(Instant::now());
         self.accept_paused = false;
+        if std::mem::take(&mut self.timeline.is_woken) {
+            self.hub.woke(now);
+        }
         self.hub.tick(now);
         if self.hub.take_freed() {
             sys::allocator::give_back();
@@ -321,9 +343,7 @@ impl Runner {
                     let _ = self.read_jobs.send(ReadJob { peer, request });
                 }
                 Action::Resolve { name, port } => dial::resolve(name, port, &self.inbox_sender),
-                Action::Event(event) => {
-                    let _ = self.events.send(event);
-                }
+                Action::Event(event) => self.events.send(event),
             }
         }
     }
@@ -405,6 +425,9 @@ impl Runner {
         let mut out = Vec::with_capacity(self.sockets.len());
         let now = self.now();
         let may_read_any = self.rate.available(now.since_start) > 0;
+        if self.rate.is_paused() {
+            self.hub.reading_is_paused();
+        }
         for id in self.sockets.keys() {
             let mut flags = PollFlags::empty();
             if may_read_any && self.hub.may_read(*id) {
@@ -481,7 +504,7 @@ impl Runner {
                     // Peers can cause this ten times a second, so it is logged once until it is over.
                     if !std::mem::replace(&mut self.accept_failed, true) {
                         let text = format!("cannot accept connections: {why}. Repeats are not logged");
-                        let _ = self.events.send(Event::PeerNote { peer: None, inbound: true, text });
+                        self.events.send(Event::PeerNote { peer: None, inbound: true, text });
                     }
                     return;
                 }
@@ -544,6 +567,32 @@ mod tests {
         DAY.store(1_000_000, Relaxed);
         let now = follows.now();
         assert_eq!((now.since_start.as_secs(), now.unix), (601, 1_000_000), "time does not go back");
+    }
+
+    /// A clock that is set looks like a suspension: peers are asked once more.
+    #[test]
+    fn suspension_is_seen_by_the_time_of_day() {
+        static DAY: AtomicU64 = AtomicU64::new(1_000_000);
+        fn slept() -> SystemTime {
+            UNIX_EPOCH + Duration::from_secs(DAY.load(Relaxed))
+        }
+        let mut other = Timeline::new(slept, false);
+        let mut follows = Timeline::new(slept, true);
+        for (row, day, want) in [
+            ("none", 1_000_000, false),
+            ("less than a minute", 1_000_059, false),
+            ("an hour", 1_003_659, true),
+            ("none since then", 1_003_659, false),
+            ("set back", 1_000_000, false),
+        ] {
+            DAY.store(day, Relaxed);
+            let before = other.since_start;
+            let passed = other.now().since_start - before;
+            assert_eq!(std::mem::take(&mut other.is_woken), want, "{row}");
+            assert!(passed < Duration::from_secs(30), "{row}: the machine's clock stood still: {passed:?}");
+            follows.now();
+            assert!(!follows.is_woken, "{row}: the time has passed");
+        }
     }
 
     #[test]

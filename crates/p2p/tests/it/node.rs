@@ -100,6 +100,7 @@ fn follow(
         network.want(targets.iter().map(|target| chain.wanted_up_to(target, WANT_COUNT)).collect());
     };
     for event in inbox {
+        network.heard(&event);
         match event {
             Event::Targets(list) => {
                 targets = list;

@@ -14,7 +14,6 @@ use crate::chain::HeaderInfo;
 use crate::peer::{Kind, Peer};
 use crate::reason::Reason;
 use crate::time::Now;
-use primitives::BlockHash;
 
 /// Maximum number of undelivered blocks that are remembered; the oldest is forgotten first.
 pub const UNDELIVERED_COUNT_MAX: usize = 64;
@@ -31,7 +30,10 @@ impl BlockDownload {
                 self.undelivered.push(want);
             }
             let Some(peer) = cx.peers.get(&id) else { continue };
-            self.set_withholds(peer, true);
+            self.of(id).withheld = Some(want);
+            if let Kind::Manual(place) = peer.kind {
+                self.named_withheld.insert(place, want);
+            }
             if keeps && !matches!(peer.kind, Kind::Manual(_)) {
                 ended.push((id, Reason::BlockTimeout(want.hash)));
             }
@@ -39,30 +41,26 @@ impl BlockDownload {
         ended
     }
 
-    /// Sets whether a peer withholds blocks. For a named peer this survives a reconnect.
-    fn set_withholds(&mut self, peer: &Peer, withholds: bool) {
-        self.of(peer.id).withholds = withholds;
-        if let Kind::Manual(place) = peer.kind {
-            let _ =
-                if withholds { self.named_withholding.insert(place) } else { self.named_withholding.remove(&place) };
-        }
-    }
-
-    /// Records a block that this peer delivered.
-    pub(super) fn note_delivered(&mut self, cx: &Context, id: PeerId, hash: &BlockHash, now: Now) {
+    /// Records a block that this peer delivered: nobody withholds it any more, and a peer that delivers blocks of
+    /// another chain does not withhold that of one that it left.
+    pub(super) fn note_delivered(&mut self, cx: &Context, id: PeerId, delivered: &Want, now: Now) {
         self.of(id).last_block_at = Some(now.since_start);
-        let before = self.undelivered.len();
-        self.undelivered.retain(|want| want.hash != *hash);
-        if before != self.undelivered.len()
-            && let Some(peer) = cx.peers.get(&id)
-        {
-            self.set_withholds(peer, false);
+        self.undelivered.retain(|want| want.hash != delivered.hash);
+        let is_left = |want: &Want| {
+            delivered.height >= want.height && cx.chain.ancestor(&delivered.hash, want.height) != Some(want.hash)
+        };
+        let place =
+            cx.peers.get(&id).and_then(|peer| if let Kind::Manual(place) = peer.kind { Some(place) } else { None });
+        let stays = |want: &Want, is_its: bool| want.hash != delivered.hash && !(is_its && is_left(want));
+        for (peer, giver) in &mut self.givers {
+            giver.withheld = giver.withheld.filter(|want| stays(want, *peer == id));
         }
+        self.named_withheld.retain(|named, want| stays(want, Some(*named) == place));
     }
 
     /// Whether a peer did not deliver a block that it announced.
     pub(in super::super) fn withholds(&self, id: PeerId) -> bool {
-        self.givers.get(&id).is_some_and(|giver| giver.withholds)
+        self.givers.get(&id).is_some_and(|giver| giver.withheld.is_some())
     }
 
     /// Undelivered blocks; those on an invalid chain are removed.

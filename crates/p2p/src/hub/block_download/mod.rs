@@ -24,7 +24,7 @@ use crate::transport::Received;
 use crate::wire::{Command, Inventory, Message};
 use primitives::header::HEADER_BYTES;
 use primitives::{BlockHash, Header, Height};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use targets::Targets;
@@ -70,8 +70,8 @@ struct Giver {
     reach_of: Option<(u64, Option<BlockHash>)>,
     /// When it last delivered a requested block.
     last_block_at: Option<Duration>,
-    /// Whether it did not deliver a block that it announced: see [`delivery`].
-    withholds: bool,
+    /// The block that it announced and did not deliver: see [`delivery`].
+    withheld: Option<Want>,
 }
 
 /// The download of blocks.
@@ -82,8 +82,8 @@ pub(super) struct BlockDownload {
     givers: BTreeMap<PeerId, Giver>,
     targets: Targets,
     undelivered: Vec<Want>,
-    /// Named peers that withhold blocks, by index, kept when they reconnect.
-    named_withholding: BTreeSet<usize>,
+    /// What named peers withhold, by their index, kept when they reconnect.
+    named_withheld: BTreeMap<usize, Want>,
     /// Whether reading was paused for any peer since speeds were last measured.
     paused: bool,
     /// Whether reading was paused because the node has not processed enough of the arrived blocks.
@@ -105,14 +105,17 @@ pub(super) enum Came {
 }
 
 impl BlockDownload {
-    pub(super) fn new(budget: Arc<InFlightBudget>) -> BlockDownload {
+    /// `rate_max`: the user's limit of the download, in bytes a second.
+    pub(super) fn new(budget: Arc<InFlightBudget>, rate_max: Option<u64>) -> BlockDownload {
+        let mut download = Download::default();
+        download.limit_rate(rate_max);
         BlockDownload {
-            download: Download::default(),
+            download,
             budget,
             givers: BTreeMap::new(),
             targets: Targets::default(),
             undelivered: Vec::new(),
-            named_withholding: BTreeSet::new(),
+            named_withheld: BTreeMap::new(),
             paused: false,
             is_node_behind: false,
             verdicts_heard: 0,
@@ -124,8 +127,8 @@ impl BlockDownload {
 
     /// Adds a new connection.
     pub(super) fn add_peer(&mut self, id: PeerId, kind: Kind) {
-        let withholds = matches!(kind, Kind::Manual(place) if self.named_withholding.contains(&place));
-        self.givers.insert(id, Giver { withholds, ..Giver::default() });
+        let withheld = if let Kind::Manual(place) = kind { self.named_withheld.get(&place).copied() } else { None };
+        self.givers.insert(id, Giver { withheld, ..Giver::default() });
     }
 
     /// Removes a connection that ended: its requests go to other peers.
@@ -281,8 +284,9 @@ impl BlockDownload {
     }
 
     /// Passes a block to the node.
-    fn give(&mut self, cx: &mut Context, id: PeerId, received: Received, Want { hash, height }: Want, now: Now) {
-        self.note_delivered(cx, id, &hash, now);
+    fn give(&mut self, cx: &mut Context, id: PeerId, received: Received, want: Want, now: Now) {
+        self.note_delivered(cx, id, &want, now);
+        let Want { hash, height } = want;
         let held = self.budget.hold(received.payload().len());
         let bytes = BlockBytes::new(received.bytes, received.start, held);
         cx.event(Event::Block { peer: id, hash, height, bytes });
@@ -460,6 +464,11 @@ impl BlockDownload {
 
     // The clock.
 
+    /// Reading is paused: what peers send is no measure of them.
+    pub(super) fn reading_is_paused(&mut self) {
+        self.paused = true;
+    }
+
     /// Measures speeds.
     pub(super) fn sample(&mut self, cx: &Context, now: Now) {
         let paused = std::mem::take(&mut self.paused) | std::mem::take(&mut self.is_node_behind);
@@ -496,7 +505,7 @@ mod tests {
         chain.accept_headers(&made.headers, &hashes, u64::MAX / 2);
         let mut cx = context(&chain);
         let id = add_peer(&mut cx, kind);
-        let (mut blocks, mut headers) = (BlockDownload::new(Arc::default()), HeaderSync::default());
+        let (mut blocks, mut headers) = (BlockDownload::new(Arc::default(), None), HeaderSync::default());
         blocks.add_peer(id, kind);
         headers.add_peer(id);
         headers.note_best_known(id, cx.chain.best_header());
@@ -561,6 +570,60 @@ mod tests {
             assert_eq!(blamed, if has_passed_junk { vec![peers[1]] } else { vec![] }, "{order:?}");
             assert_eq!(chain.wanted(1)[0].height, Height::new(2), "{order:?}: the honest copy was stored");
             assert!(blocks.download.node_waits(), "{order:?}: nothing is left without a verdict");
+        }
+    }
+
+    /// Until another peer delivers it, or it delivers blocks of another chain.
+    #[test]
+    fn named_peer_that_was_late_counts_again() {
+        for (row, is_other, on_side, want) in [
+            ("another peer delivers the block", true, false, false),
+            ("it delivers a block of another chain", false, true, false),
+            ("it delivers a later one of the same chain", false, false, true),
+        ] {
+            let (chain, made, mut cx, id, mut blocks, headers) = begun(Kind::Manual(3));
+            blocks.want(vec![chain.wanted_up_to(&chain.best_header().hash, 10)]);
+            blocks.schedule(&mut cx, &headers, now(2));
+            blocks.tick_delivery(&cx, now(3));
+            blocks.tick_delivery(&cx, now(200));
+            assert!(blocks.withholds(id), "{row}");
+            blocks.remove_peer(id);
+            cx.peers.remove(&id);
+            let again = add_peer(&mut cx, Kind::Manual(3));
+            let other = add_peer(&mut cx, Kind::Automatic);
+            blocks.add_peer(again, Kind::Manual(3));
+            blocks.add_peer(other, Kind::Automatic);
+            let side = crate::sim::made_on(&Chain::new().best_header(), 2, 99, 0);
+            let hashes: Vec<_> = side.headers.iter().map(Header::hash).collect();
+            chain.accept_headers(&side.headers, &hashes, u64::MAX / 2);
+            let delivered = match (is_other, on_side) {
+                (true, _) => Want { hash: made.headers[0].hash(), height: Height::new(1) },
+                (false, true) => Want { hash: hashes[1], height: Height::new(2) },
+                (false, false) => Want { hash: made.headers[1].hash(), height: Height::new(2) },
+            };
+            blocks.note_delivered(&cx, if is_other { other } else { again }, &delivered, now(201));
+            assert_eq!(blocks.withholds(again), want, "{row}");
+            blocks.remove_peer(again);
+            blocks.add_peer(again, Kind::Manual(3));
+            assert_eq!(blocks.withholds(again), want, "{row}: it comes again");
+        }
+    }
+
+    /// The user's pause is no fault of the peer.
+    #[test]
+    fn peer_is_not_late_while_reading_is_paused() {
+        for (is_paused, want) in [(true, false), (false, true)] {
+            let (chain, _, mut cx, id, mut blocks, headers) = begun(Kind::Manual(3));
+            blocks.want(vec![chain.wanted_up_to(&chain.best_header().hash, 10)]);
+            blocks.schedule(&mut cx, &headers, now(2));
+            for second in 3..200 {
+                if is_paused {
+                    blocks.reading_is_paused();
+                }
+                blocks.sample(&cx, now(second));
+                blocks.tick_delivery(&cx, now(second));
+            }
+            assert_eq!(blocks.withholds(id), want, "{is_paused}");
         }
     }
 

@@ -26,23 +26,16 @@ pub(super) struct FutureHeaders {
     due_unix: u64,
 }
 
+/// The first of these headers whose time is too far in the future.
+pub(super) fn first_too_new(headers: &[Header], now: Now) -> Option<&Header> {
+    headers.iter().find(|header| u64::from(header.time()) > now.unix + FUTURE_BLOCK_S_MAX)
+}
+
 impl HeaderSync {
     pub(super) fn keep_future(&mut self, cx: &mut Context, peer: PeerId, headers: &[Header], time: u32, now: Now) {
         let due_unix = u64::from(time).saturating_sub(FUTURE_BLOCK_S_MAX);
-        let near = due_unix.saturating_sub(now.unix) <= FUTURE_HEADERS_S_MAX;
-        let Some(last) = headers.last() else { return };
-        if !near {
-            // Only the user can know whose clock is wrong, theirs or ours. Logged once because any peer may cause it.
-            if !std::mem::replace(&mut self.said_far, true) {
-                let note = format!(
-                    "header {} is not taken: its time {time} is {} s ahead of this machine's clock, {}, and 7200 are \
-                     allowed: is the clock right?",
-                    headers[0].hash(),
-                    u64::from(time).saturating_sub(now.unix),
-                    now.unix
-                );
-                cx.event(Event::Note(note));
-            }
+        let (Some(first), Some(last)) = (headers.first(), headers.last()) else { return };
+        if self.is_far_in_future(cx, first, now) {
             return;
         }
         if self.future.iter().any(|aside| aside.headers.last() == Some(last)) || !self.has_place(cx, peer) {
@@ -57,6 +50,24 @@ impl HeaderSync {
         );
         let inbound = cx.peers.get(&peer).is_some_and(|peer| !peer.is_outbound());
         cx.event(Event::PeerNote { peer: Some(peer), inbound, text });
+    }
+
+    /// Whether a header's time is so far ahead that it is not kept. Logged once, because any peer may cause it: only the
+    /// user can know whose clock is wrong, theirs or ours.
+    pub(super) fn is_far_in_future(&mut self, cx: &mut Context, header: &Header, now: Now) -> bool {
+        let time = u64::from(header.time());
+        let is_far = time > now.unix + FUTURE_BLOCK_S_MAX + FUTURE_HEADERS_S_MAX;
+        if is_far && !std::mem::replace(&mut self.said_far, true) {
+            let note = format!(
+                "header {} is not taken: its time {time} is {} s ahead of this machine's clock, {}, and 7200 are \
+                 allowed: is the clock right?",
+                header.hash(),
+                time - now.unix,
+                now.unix
+            );
+            cx.event(Event::Note(note));
+        }
+        is_far
     }
 
     /// Makes space for one more list: each peer has one at a time, and lists of inbound peers are evicted for those

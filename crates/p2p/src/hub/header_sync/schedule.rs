@@ -6,10 +6,12 @@ use super::patience::Waited;
 use super::quota::Holder;
 use super::{ANSWER_TIMEOUT, HeaderSync, PeerHeaders, STREAM_COUNT_MAX};
 use crate::api::{Event, PeerId};
+use crate::low_work::Phase;
 use crate::peer::{Kind, Peer};
 use crate::reason::Reason;
 use crate::time::Now;
-use primitives::Work;
+use primitives::{Height, Work};
+use std::cmp::Reverse;
 use std::time::Duration;
 
 /// While no peer has sent its whole chain, another is asked at this interval.
@@ -103,7 +105,8 @@ impl HeaderSync {
         self.look_at_lag(cx, id, now)
     }
 
-    /// Ends a stream that takes longer than its expected length allows, if another peer waits to be asked.
+    /// Ends a stream that takes longer than its expected length allows, if another peer waits to be asked. The stream
+    /// that is furthest goes on: on a slow line, which the streams share, none might ever reach its end.
     fn tick_stream(&mut self, cx: &Context, id: PeerId, now: Now) -> Result<(), Reason> {
         let at = now.since_start;
         let best = cx.chain.best_header();
@@ -116,7 +119,8 @@ impl HeaderSync {
         let late = told.stream_since.is_some_and(|since| at.saturating_sub(since) > timeout);
         let is_kept = peer.kind != Kind::Automatic || peer.is_noban();
         let enough = best.work >= cx.chain.minimum_work();
-        if !late || self.others_to_tell(cx, id, now).all(|peer| self.seen_of(peer.id).is_streaming()) {
+        let others = || self.others_to_tell(cx, id, now);
+        if !late || self.is_furthest(cx, id) || others().all(|peer| self.seen_of(peer.id).is_streaming()) {
             return Ok(());
         }
         if !is_kept && !enough {
@@ -126,6 +130,22 @@ impl HeaderSync {
         self.of(id).skip_until(until);
         self.of(id).backoff_until = Some(until);
         Ok(())
+    }
+
+    /// Whether no other stream of an outbound peer is further than that of this peer: the phase counts first, of equal
+    /// ones the older.
+    fn is_furthest(&self, cx: &Context, id: PeerId) -> bool {
+        let reached = |told: &PeerHeaders| {
+            let (is_stored, height) = match &told.low_work {
+                Some(sync) if sync.phase() == Phase::Redownload => (true, sync.redownload_height()),
+                Some(sync) => (false, sync.height()),
+                None => (false, told.best_known.map_or(Height::GENESIS, |best| best.height)),
+            };
+            (is_stored, height, Reverse(told.stream_since))
+        };
+        let own = reached(self.seen_of(id));
+        let others = cx.peers.values().filter(|peer| peer.id != id && peer.is_outbound());
+        others.map(|peer| self.seen_of(peer.id)).filter(|told| told.is_streaming()).all(|told| reached(told) <= own)
     }
 
     /// Other outbound peers that have not sent their chains and can be asked or are being asked.

@@ -187,7 +187,7 @@ impl Outbound {
         // is worth.
         let v2 = offered & services::P2P_V2 != 0;
         let dialed = Dialed { failures, ..Dialed::with(next.kind(), Target::Peer(peer), v2) };
-        self.dial(cx, addresses, dialed, now);
+        self.dial(cx, dialed, now);
     }
 
     /// Removes anchors, the last first, until one may be connected to.

@@ -346,7 +346,7 @@ pub(super) fn can_reach(config: &Config, address: NetAddress) -> bool {
 
 impl Outbound {
     /// Begins a connection attempt.
-    pub(super) fn dial(&mut self, cx: &mut Context, addresses: &mut Addresses, dialed: Dialed, now: Now) {
+    pub(super) fn dial(&mut self, cx: &mut Context, dialed: Dialed, now: Now) {
         if cx.is_off {
             return;
         }
@@ -357,9 +357,6 @@ impl Outbound {
             && let Some(named) = self.named.get_mut(place)
         {
             named.taken = true;
-        }
-        if let Target::Peer(address) = &target {
-            addresses.attempted(address, false, now.unix);
         }
         cx.debug(|| {
             // Source of the words: Bitcoin Core b88bffe, net.cpp, `ConnectNode`.
@@ -383,7 +380,7 @@ impl Outbound {
             let is_due = !named.taken && !named.is_removed && named.next_at <= now.since_start;
             if is_due && self.dials.len() < DIAL_COUNT_MAX {
                 let target = named.target.clone();
-                self.dial(cx, addresses, Dialed::of(Kind::Manual(place), target), now);
+                self.dial(cx, Dialed::of(Kind::Manual(place), target), now);
             }
         }
         self.seek_addresses(cx, addresses, now);
@@ -440,13 +437,35 @@ mod tests {
         assert_eq!(dialed(&mut cx), []);
     }
 
+    /// An address whose test a proxy prevented keeps its place in "tried".
+    #[test]
+    fn only_an_attempt_that_the_proxy_made_is_recorded() {
+        let peer = PeerAddress { address: NetAddress::V4([9, 9, 9, 9]), port: 8333 };
+        for (kind, want) in [
+            (TroubleKind::ProxyUnreachable, 0),
+            (TroubleKind::ProxyRefuses, 0),
+            (TroubleKind::Refused, now(7).unix as i64),
+        ] {
+            let mut cx = context(&Arc::new(Chain::new()));
+            let mut addresses = Addresses::plain(&mut Rng::Seeded(1));
+            let mut outbound = Outbound::new(&cx.config, now(0), &mut Rng::Seeded(1)).unwrap();
+            let told = crate::wire::AddressEntry { peer, services: services::NETWORK, time: now(1).unix as u32 };
+            addresses.add(&[told], peer.address, 0, now(1).unix);
+            outbound.dial(&mut cx, Dialed::of(Kind::Feeler, Target::Peer(peer)), now(6));
+            let [id] = dialed(&mut cx)[..] else { panic!("one dial") };
+            outbound.not_made(&mut cx, &mut addresses, id, &DialError::of_peer(kind, "it failed"), now(7));
+            let entry = addresses.entry(&peer).unwrap();
+            assert_eq!(entry.last_try(), want, "{kind:?}");
+        }
+    }
+
     #[test]
     fn dial_that_was_made_is_no_dial_any_more() {
         let mut cx = context(&Arc::new(Chain::new()));
         let mut addresses = Addresses::plain(&mut Rng::Seeded(1));
         let mut outbound = Outbound::new(&cx.config, now(0), &mut Rng::Seeded(1)).unwrap();
         let target = Target::parse("9.9.9.9:1", 1).unwrap();
-        outbound.dial(&mut cx, &mut addresses, Dialed::of(Kind::Automatic, target.clone()), now(1));
+        outbound.dial(&mut cx, Dialed::of(Kind::Automatic, target.clone()), now(1));
         let [id] = dialed(&mut cx)[..] else { panic!("one dial") };
         assert_eq!((outbound.count_of(Kind::Automatic), outbound.has_young(RETRY_MIN, now(1))), (1, true));
         let made = outbound.made(&mut cx, &mut addresses, id, now(2)).expect("it was dialed");

@@ -129,7 +129,7 @@ impl Outbound {
                 "Couldn't connect to peers from addrman after {seconds} seconds. Adding seednode ({text}) to addrfetch"
             )
         });
-        self.dial(cx, addresses, Dialed::of(Kind::AddressFetch, target), now);
+        self.dial(cx, Dialed::of(Kind::AddressFetch, target), now);
     }
 
     /// One step of DNS seeding; returns whether another follows at once.
@@ -244,7 +244,7 @@ impl Outbound {
         let name = seed.trim_end_matches('.');
         let port = cx.config.network.port;
         if has_proxy {
-            self.dial(cx, addresses, Dialed::of(Kind::AddressFetch, Target::Name(name.to_owned(), port)), now);
+            self.dial(cx, Dialed::of(Kind::AddressFetch, Target::Name(name.to_owned(), port)), now);
         } else {
             // Only one lookup of a name runs at a time, however long it takes: each has a thread.
             let name = format!("{SERVICES_NAME}{name}");
@@ -302,7 +302,7 @@ impl Outbound {
             && self.dial_count() < DIAL_COUNT_MAX
         {
             let target = Target::Name(seed.to_owned(), cx.config.network.port);
-            self.dial(cx, addresses, Dialed::of(Kind::AddressFetch, target), now);
+            self.dial(cx, Dialed::of(Kind::AddressFetch, target), now);
         }
         self.log_found(cx);
     }

@@ -24,6 +24,7 @@ use memory::Takers;
 use primitives::{BlockHash, Header};
 use room::{SEND_TOTAL_BYTES_MAX, SERVE_BYTES_MAX, may_answer, queued_bytes};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// Maximum number of headers announced for a new tip; beyond that an `inv` is sent.
 /// Source: Core's `MAX_BLOCKS_TO_ANNOUNCE`.
@@ -58,11 +59,15 @@ struct Asker {
     is_read_ahead: bool,
     /// The best header that we sent or announced to it.
     best_given: Option<BlockHash>,
+    /// Dropped when it disconnects: reads for it then end.
+    presence: Arc<()>,
 }
 
 /// State of serving.
 pub(super) struct Serving {
     askers: BTreeMap<PeerId, Asker>,
+    /// Reads without a result yet, those for peers that have disconnected included.
+    reading_count: usize,
     takers: Takers,
     /// Pool for buffers of read data.
     buffers: BufferPool,
@@ -70,7 +75,7 @@ pub(super) struct Serving {
 
 impl Serving {
     pub(super) fn new(buffers: BufferPool) -> Serving {
-        Serving { askers: BTreeMap::new(), takers: Takers::default(), buffers }
+        Serving { askers: BTreeMap::new(), reading_count: 0, takers: Takers::default(), buffers }
     }
 
     /// Adds a new connection.
@@ -78,7 +83,7 @@ impl Serving {
         self.askers.insert(id, Asker::default());
     }
 
-    /// Removes a connection that ended.
+    /// Removes a connection that ended. A read for it ends before its next block.
     pub(super) fn remove_peer(&mut self, id: PeerId) {
         self.askers.remove(&id);
     }
@@ -187,10 +192,10 @@ impl Serving {
         Ok(())
     }
 
-    /// Whether there is space for the largest possible result of one more read.
+    /// Whether there is space for the largest possible result of one more read. This also bounds the number of waiting
+    /// reads: otherwise a peer that requests data, disconnects and repeats this could queue any number of them.
     fn has_room_to_read(&self, cx: &Context) -> bool {
-        let reading = self.askers.values().filter(|asker| asker.is_reading).count();
-        queued_bytes(cx) + (reading + 1) * (READ_BYTES_MAX + PAYLOAD_BYTES_MAX) <= SERVE_BYTES_MAX
+        queued_bytes(cx) + (self.reading_count + 1) * (READ_BYTES_MAX + PAYLOAD_BYTES_MAX) <= SERVE_BYTES_MAX
     }
 
     /// Before [`Serving::served`]: if the send queue is short, begins to read the following blocks while the last
@@ -215,18 +220,22 @@ impl Serving {
     }
 
     fn begin_to_read(&mut self, cx: &mut Context, id: PeerId, asked: Asked) {
-        let Some(peer) = cx.peers.get(&id) else { return };
-        let request = ReadRequest::new(asked, peer.transport.is_v2(), self.buffers.clone());
-        self.of(id).is_reading = true;
+        let (Some(peer), Some(asker)) = (cx.peers.get(&id), self.askers.get_mut(&id)) else { return };
+        let presence = Arc::downgrade(&asker.presence);
+        let request = ReadRequest::new(asked, peer.transport.is_v2(), self.buffers.clone(), presence);
+        asker.is_reading = true;
+        self.reading_count += 1;
         cx.ask(Action::Read { peer: id, request });
     }
 
-    /// Queues the data of [`Action::Read`], and reads the next.
+    /// Queues the data of [`Action::Read`], and reads the next. Called for every read, also if the peer has
+    /// disconnected.
     ///
     /// # Errors
     ///
     /// Those of [`Serving::serve_next`].
     pub(super) fn served(&mut self, cx: &mut Context, id: PeerId, served: Served) -> Result<(), Reason> {
+        self.reading_count = self.reading_count.saturating_sub(1);
         let (Some(peer), Some(asker)) = (cx.peers.get_mut(&id), self.askers.get_mut(&id)) else { return Ok(()) };
         asker.is_reading = std::mem::take(&mut asker.is_read_ahead);
         match served {
@@ -337,7 +346,6 @@ mod tests {
     use crate::peer::Kind;
     use crate::sim::{Chain, Made, made_on, mine};
     use crate::upload_target::UploadTarget;
-    use std::sync::Arc;
     use std::time::Duration;
 
     fn served(count: usize) -> Arc<Chain> {
@@ -366,6 +374,42 @@ mod tests {
         serving.remove_peer(id);
         serving.served(&mut cx, id, Served::Blocks(vec![None])).unwrap();
         assert_eq!(serving.hearing(id), Hearing::Heard);
+    }
+
+    /// A peer requests blocks, disconnects, and repeats this.
+    #[test]
+    fn reads_for_peers_that_disconnected_are_bounded_and_read_nothing() {
+        let chain = served(100);
+        let hash = chain.tip().hash;
+        let mut cx = context(&chain);
+        let mut serving = Serving::new(BufferPool::default());
+        let ask = |cx: &mut Context, serving: &mut Serving| {
+            let id = add_peer(cx, Kind::Inbound);
+            serving.add_peer(id);
+            serving.on_get_data(id, vec![Inventory::WitnessBlock(hash); READ_COUNT_MAX]);
+            serving.serve_next(cx, id).unwrap();
+            id
+        };
+        for _ in 0..100 {
+            let id = ask(&mut cx, &mut serving);
+            cx.peers.remove(&id);
+            serving.remove_peer(id);
+        }
+        let reads = actions(&mut cx);
+        assert_eq!(reads.len(), SERVE_BYTES_MAX / (READ_BYTES_MAX + PAYLOAD_BYTES_MAX));
+        let stays = ask(&mut cx, &mut serving);
+        assert_eq!(actions(&mut cx).len(), 0, "it waits until they are over");
+        for read in reads {
+            let Action::Read { peer, request } = read else { panic!("only reads") };
+            let result = request.read(&*chain);
+            assert!(matches!(&result, Served::Blocks(blocks) if blocks.is_empty()), "{result:?}");
+            serving.served(&mut cx, peer, result).unwrap();
+        }
+        serving.serve_next(&mut cx, stays).unwrap();
+        let reads = actions(&mut cx);
+        let [Action::Read { request, .. }] = &reads[..] else { panic!("one reading: {reads:?}") };
+        let result = request.read(&*chain);
+        assert!(matches!(&result, Served::Blocks(blocks) if blocks.len() == READ_COUNT_MAX), "{result:?}");
     }
 
     /// Core's feature_maxuploadtarget: old blocks requested below the upload target are sent, and the connection ends

@@ -5,8 +5,9 @@
 //!   either while filters for the peer are read: one request at a time, answered before its next message.
 //! - All peers: while their queues hold [`SEND_TOTAL_BYTES_MAX`] or more, only a peer with an empty queue is
 //!   answered, so that peers that read nothing do not block the others.
-//! - No blocks and filters are read while all queues, plus the largest possible result of reads in progress, exceed
-//!   [`SERVE_BYTES_MAX`]; then the peer that reads least is disconnected ([`super::memory`]).
+//! - No blocks and filters are read while all queues, plus the largest possible result of reads that wait or are in
+//!   progress, exceed [`SERVE_BYTES_MAX`]; then the peer that reads least is disconnected ([`super::memory`]). Reads
+//!   for peers that have disconnected count until the reading thread has skipped them.
 //!
 //! Blocks are read ahead of an answer before it is queued (`super::Serving::read_ahead`), so the queue of one peer
 //! holds at most two answers more than [`SEND_PAUSE_BYTES`].

@@ -15,4 +15,5 @@ mod seeds;
 mod sets;
 mod slow;
 mod sought;
+mod wake;
 mod world;

@@ -47,9 +47,41 @@ fn header_sync_moves_on_from_three_slow_peers() {
     for bad in BAD {
         world.honest(bad, &served).rate = 1500.0;
     }
-    headers_to(&mut world, &served, stream_timeout() + 30 * S);
+    // The first stream goes on, and the second one, a minute younger, makes room.
+    headers_to(&mut world, &served, stream_timeout() + STREAM_INTERVAL + 30 * S);
     assert!(world.time > 2 * STREAM_INTERVAL, "all three were asked first: {:?}", world.time);
     assert_eq!(world.gone, [], "slow is no offence");
+}
+
+/// No peer can send its chain in the time of a stream, because all share one line.
+#[test]
+fn header_sync_ends_on_a_slow_line() {
+    let served = chain_of(40_500, 0);
+    let mut world = world(&served, 40_000);
+    for peer in BAD.into_iter().chain([GOOD]) {
+        world.honest(peer, &served).rate = 1500.0;
+    }
+    headers_to(&mut world, &served, 6 * stream_timeout());
+    assert!(world.time > stream_timeout(), "{:?}", world.time);
+}
+
+/// The clock is a year behind: headers of the chain's end are too new, and they do not connect to anything yet.
+#[test]
+fn low_work_chain_ahead_of_the_clock_is_no_offence() {
+    let mut made = made_on(&Chain::new().best_header(), 10_000, 1, 0);
+    let last = Chain::having(&made).best_header();
+    let late = mine(&last, b"late", (START_UNIX + 365 * 86_400) as u32);
+    made.headers.push(late);
+    made.bodies.push(b"late".to_vec());
+    let rest = made_on(&child(&last, late), 10_000, 2, 0);
+    made.headers.extend(rest.headers);
+    made.bodies.extend(rest.bodies);
+    let served = Arc::new(Chain::having(&made));
+    let mut world = world(&served, 15_000);
+    BAD.iter().for_each(|peer| _ = world.honest(peer, &served));
+    world.run(10 * 60 * S);
+    assert_eq!(world.gone, [], "the clock is wrong");
+    assert!(world.hub.progress().headers_too_new, "and that is said");
 }
 
 #[test]
@@ -110,7 +142,7 @@ fn header_sync_moves_on_from_endless_low_work_headers() {
     let genesis_count = Chain::new().header_count();
     for (row, rate, limit) in [
         // 26,000 headers in the time that a stream has: never enough work.
-        ("for ever", 2000.0, stream_timeout() + 60 * S),
+        ("for ever", 2000.0, stream_timeout() + STREAM_INTERVAL + 60 * S),
         // In 55 s they have enough work, and then do not give the same headers again.
         ("another chain the second time", 60_000.0, 200 * S),
     ] {

@@ -1,0 +1,104 @@
+//! Liveness after the machine was suspended: the peer may have gone meanwhile, and then its end of the connection says
+//! nothing.
+//!
+//! The peer is pinged, and must answer within [`WAKE_TIMEOUT`]. Each byte that passes begins this time anew, because an
+//! answer waits behind earlier data. While the node reads nothing from the peer, no time passes.
+//! Core's timeouts are by the wall clock, which includes the suspension (Bitcoin Core b88bffe, `InactivityCheck`).
+
+use super::Peer;
+use crate::reason::Reason;
+use crate::rng::Rng;
+use crate::time::Now;
+use std::time::Duration;
+
+/// How long a peer may be silent after the ping.
+const WAKE_TIMEOUT: Duration = Duration::from_secs(20);
+
+impl Peer {
+    /// Pings the peer after a suspension. During its handshake it has the timeout of that.
+    pub(crate) fn wake(&mut self, now: Now, rng: &mut Rng) {
+        self.ping_again(now, rng);
+        self.awaited_since = self.ready.then_some(now.since_start);
+    }
+
+    /// Whether it did not answer the ping after a suspension yet.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.awaited_since.is_some()
+    }
+
+    /// On a tick: checks whether it answers after a suspension. `is_read`: the node reads what it sends.
+    ///
+    /// # Errors
+    ///
+    /// The [`Reason`] for ending the connection.
+    pub(crate) fn tick_awaited(&mut self, is_read: bool, now: Now) -> Result<(), Reason> {
+        let Some(since) = self.awaited_since.filter(|_| self.ping.is_some()) else {
+            self.awaited_since = None;
+            return Ok(());
+        };
+        let at = now.since_start;
+        let mut since = since.max(self.last_received);
+        if !is_read {
+            since = at;
+        } else if self.transport.out_bytes() > 0 {
+            // The ping waits behind data, which the peer may be reading.
+            since = since.max(self.sent_at.unwrap_or_default());
+        }
+        self.awaited_since = Some(since);
+        let silent = at.saturating_sub(since);
+        if silent > WAKE_TIMEOUT { Err(Reason::PingTimeout(silent)) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Greeting, Kind};
+    use super::*;
+    use crate::api::PeerId;
+    use crate::transport::Transport;
+    use crate::wire::{NetAddress, PeerAddress, Target};
+
+    fn at(seconds: u64) -> Now {
+        Now { since_start: Duration::from_secs(seconds), unix: 1_700_000_000 + seconds }
+    }
+
+    /// One with a finished handshake, pinged after a suspension, at 100 s.
+    fn woken() -> Peer {
+        let target = Target::Peer(PeerAddress { address: NetAddress::V4([127, 0, 0, 1]), port: 7 });
+        let greeting = Greeting { services: 0, agent: "/x/".to_owned(), height: 0, utxo_sets: false };
+        let transport = Transport::v1([1, 2, 3, 4]);
+        let mut peer = Peer::new(PeerId(3), Kind::Inbound, target, transport, greeting, at(0), &mut Rng::Seeded(1));
+        peer.ready = true;
+        peer.wake(at(100), &mut Rng::Seeded(2));
+        assert!(peer.is_awaited());
+        peer
+    }
+
+    #[test]
+    fn peer_that_is_silent_after_a_suspension_is_gone() {
+        type Row = (&'static str, fn(&mut Peer), u64);
+        let rows: [Row; 4] = [
+            ("nothing passes", |_| (), 120),
+            ("it sends", |peer| peer.note_received(at(115)), 135),
+            ("it takes what waits before the ping", |peer| peer.note_sent(at(115)), 135),
+            ("it is not read", |peer| assert_eq!(peer.tick_awaited(false, at(115)), Ok(())), 135),
+        ];
+        for (row, happens, last) in rows {
+            let mut peer = woken();
+            happens(&mut peer);
+            assert_eq!(peer.tick_awaited(true, at(last)), Ok(()), "{row}");
+            let late = Err(Reason::PingTimeout(Duration::from_secs(21)));
+            assert_eq!(peer.tick_awaited(true, at(last + 1)), late, "{row}");
+        }
+    }
+
+    #[test]
+    fn peer_that_answers_after_a_suspension_stays() {
+        let mut peer = woken();
+        let nonce = peer.nonce;
+        peer.on_pong(nonce, 8, at(119));
+        assert_eq!(peer.tick_awaited(true, at(120)), Ok(()));
+        assert!(!peer.is_awaited());
+        assert_eq!(peer.tick_awaited(true, at(500)), Ok(()), "later silence has the usual timeout");
+    }
+}
