@@ -2,7 +2,12 @@
 //!
 //! An answer is the spent coin's stored bytes, which are both its undo data and the input of all later rules.
 
+use primitives::coin::SCRIPT_BYTES_MAX;
 use sys::spill::{Spill, SpillFiles};
+
+/// Maximum bytes of a coin: answers and records store its length in 16 bits.
+pub const COIN_BYTES_MAX: usize = u16::MAX as usize;
+const _: () = assert!(SCRIPT_BYTES_MAX + 30 < COIN_BYTES_MAX, "the set has no longer script");
 
 /// Maximum bytes of one block's coins in one shard group that are kept in memory; more are in a file. Most blocks have
 /// 10,000.
@@ -88,9 +93,10 @@ impl Answers {
         &self.misses
     }
 
-    /// Stores the coin found in the tables for a spend that memory missed.
+    /// Stores the coin found in the tables for a spend that memory missed. It has at most [`COIN_BYTES_MAX`].
     pub fn fill(&mut self, ordinal: usize, coin: &[u8]) {
         debug_assert_eq!(self.answers[ordinal].origin, Origin::Tables);
+        debug_assert!(coin.len() <= COIN_BYTES_MAX);
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(coin);
         self.answers[ordinal] = Answer { start, bytes: coin.len() as u16, origin: Origin::Tables };

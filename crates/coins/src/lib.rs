@@ -17,7 +17,7 @@ pub mod table;
 mod totals;
 mod walk;
 
-pub use answers::{Answer, Answers, Origin};
+pub use answers::{Answer, Answers, COIN_BYTES_MAX, Origin};
 pub use ops::{GroupOps, Op, Ops, SHARD_GROUPS};
 pub use shard_group::{Generation, RunSetup, ShardGroup};
 pub use table::{Change, Table};

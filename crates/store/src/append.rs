@@ -122,6 +122,32 @@ impl AppendSet {
             let found = format!("{reserved}");
             return Err(Fault::new(FaultKind::Damaged, path, wanted, found, advice).or_reindex());
         }
+        self.tail(file, used, reserved)
+    }
+
+    /// Like [`AppendSet::open`], for a file whose lost data is written again after its end: a missing one is created, and
+    /// a shorter one is extended with zeros. Core seeks to `used`, and writes there.
+    pub(crate) fn open_extended(&mut self, path: &Path, used: u64) -> Result<Tail> {
+        self.check()?;
+        let file = match self.disk.modify(path) {
+            Ok(file) => file,
+            Err(why) if why.is_not_found() => {
+                self.is_dir_changed = true;
+                self.disk.create(path)?
+            }
+            Err(why) => return Err(why.into()),
+        };
+        let mut reserved = file.len()?;
+        if reserved < used {
+            file.set_len(used)?;
+            self.mark(&file)?;
+            reserved = used;
+        }
+        self.tail(file, used, reserved)
+    }
+
+    /// The tail of an open file of `reserved` bytes, of which `used` are in use.
+    fn tail(&self, file: Arc<dyn DiskFile>, used: u64, reserved: u64) -> Result<Tail> {
         let obfuscation = if used == 0 { self.keys.obfuscation } else { self.keys.of(&*file)? };
         Ok(Tail { file, obfuscation, reserved, pending: Vec::new(), pending_offset: used, failed: None })
     }
@@ -228,13 +254,15 @@ impl AppendSet {
         self.unsynced.retain(|file| file.path() != path);
     }
 
-    /// A flush of everything written and not yet durable; pending bytes are not included.
-    pub(crate) fn take_flush(&mut self) -> Flush {
+    /// A flush of everything written and not yet durable; pending bytes are not included. Fails after a failed sync,
+    /// whose data no later flush includes.
+    pub(crate) fn take_flush(&mut self) -> Result<Flush> {
+        self.check()?;
         let dir = std::mem::take(&mut self.is_dir_changed).then(|| (self.disk.clone(), self.dir.clone()));
-        Flush {
+        Ok(Flush {
             files: std::mem::take(&mut self.unsynced).into_iter().map(|f| (f, self.broken.clone())).collect(),
             dirs: dir.into_iter().map(|(disk, path)| (disk, path, self.broken.clone())).collect(),
-        }
+        })
     }
 
     fn check(&self) -> Result<()> {

@@ -21,6 +21,7 @@ use crate::xor::{FileKeys, Key};
 use kernels::sha256::{Sha256, sha256};
 use primitives::BlockHash;
 use primitives::undo::UndoReader;
+use std::collections::BTreeSet;
 use std::path::Path;
 use sys::spill::{Spill, SpillFiles};
 
@@ -96,6 +97,8 @@ pub struct UndoWriter {
     append_set: AppendSet,
     /// Ordered by use: the file appended to last is at the end.
     tails: Vec<(u32, Tail)>,
+    /// Files that this writer opened. One that is shorter or missing later was changed by another program.
+    opened: BTreeSet<u32>,
 }
 
 impl UndoWriter {
@@ -103,11 +106,12 @@ impl UndoWriter {
     pub fn new(host: impl Into<Host>, blocks_dir: &Path, network: &Network, key: Key) -> UndoWriter {
         let host = host.into();
         let keys = FileKeys::new(key, network.magic, host.kernels);
-        UndoWriter { append_set: AppendSet::new(host.disk, blocks_dir, keys, UNDO_CHUNK_BYTES), tails: Vec::new() }
+        let append_set = AppendSet::new(host.disk, blocks_dir, keys, UNDO_CHUNK_BYTES);
+        UndoWriter { append_set, tails: Vec::new(), opened: BTreeSet::new() }
     }
 
     /// Appends a record made by [`undo_record`] to undo file number `file`, which is that of the block's own file;
-    /// returns the place of its payload.
+    /// returns the place of its payload. A file that lost data, or is missing, keeps zeros in its place.
     ///
     /// # Errors
     ///
@@ -131,7 +135,8 @@ impl UndoWriter {
         Ok(start + HEADER_BYTES as u32)
     }
 
-    /// Takes the tail of a file from the open ones, or opens it; closes the oldest if there are many.
+    /// Takes the tail of a file from the open ones, or opens it; closes the oldest if there are many. A file may lack
+    /// data when it is opened first: bitcoind syncs only its last undo file before it writes the index.
     fn tail(&mut self, file: u32, used: u64) -> Result<Tail> {
         if let Some(at) = self.tails.iter().position(|(known, _)| *known == file) {
             return Ok(self.tails.remove(at).1);
@@ -141,7 +146,12 @@ impl UndoWriter {
             self.tails.remove(0);
         }
         let path = layout::undo_file(&self.append_set.dir, file);
-        self.append_set.open(&path, used)
+        if self.opened.contains(&file) {
+            return self.append_set.open(&path, used);
+        }
+        let tail = self.append_set.open_extended(&path, used)?;
+        self.opened.insert(file);
+        Ok(tail)
     }
 
     /// Creates the undo file of a block file whose blocks have no undo data yet. Source: Bitcoin Core b88bffe,
@@ -194,6 +204,7 @@ impl UndoWriter {
         for &file in files {
             let path = layout::undo_file(&self.append_set.dir, file);
             self.append_set.forget(&path);
+            self.opened.remove(&file);
         }
     }
 
@@ -204,7 +215,7 @@ impl UndoWriter {
     /// Those of [`UndoWriter::write_out`].
     pub fn begin_flush(&mut self) -> Result<Flush> {
         self.write_out()?;
-        Ok(self.append_set.take_flush())
+        self.append_set.take_flush()
     }
 
     /// Makes all appended records durable.

@@ -9,8 +9,8 @@ use crate::reporting::Reporter;
 use crate::reporting::bench_lines::Flushed;
 use crate::reporting::disk_space::SpaceWait;
 use crate::threads::locks::lock;
-use coins::Generation;
 use coins::table::Change;
+use coins::{COIN_BYTES_MAX, Generation};
 use disk::Disk;
 #[cfg(feature = "ablation")]
 use kernels::ideas::Idea;
@@ -307,11 +307,66 @@ impl CoinsIo {
     }
 }
 
-/// Passes a found coin on after checking that it decodes: later code relies on that.
+/// Passes a found coin on after checking its length and that it decodes: later code relies on both. Of a script that is
+/// longer than any in the set Core reads only that it cannot be spent, and nothing writes such a coin.
 fn take(index: usize, coin: Option<&[u8]>, found: &mut dyn FnMut(usize, &[u8]), damaged: &mut Option<usize>) {
     match coin {
-        Some(coin) if CoinRef::decode(coin).is_err() => *damaged = Some(index),
+        Some(coin) if coin.len() > COIN_BYTES_MAX || CoinRef::decode(coin).is_err() => *damaged = Some(index),
         Some(coin) => found(index, coin),
         None => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use disk::SimDisk;
+    use primitives::coin::{code, put_coin};
+    use primitives::{Amount, Height, OutPoint, Txid};
+    use std::path::Path;
+
+    /// Records with right checksums, which only a crafted chainstate has.
+    #[test]
+    fn a_coin_that_is_too_long_or_none_is_damaged() {
+        let sim = SimDisk::new(0);
+        let chainstate = Chainstate::open_with(sim.shared(), Path::new("/d/chainstate"), [1; 8]).unwrap();
+        let coin = |script_bytes: usize| {
+            let mut coin = Vec::new();
+            put_coin(&mut coin, code(Height::new(1), false), Amount(0), &vec![0x51; script_bytes]);
+            coin
+        };
+        // One byte each for code and amount, three for a script's length.
+        let rows = [
+            ("short", coin(30), false),
+            ("the longest script of the set", coin(10_000), false),
+            ("the longest", coin(COIN_BYTES_MAX - 5), false),
+            ("a byte longer", coin(COIN_BYTES_MAX - 4), true),
+            ("twice as long", coin(2 * COIN_BYTES_MAX), true),
+            ("cut", coin(30)[..20].to_vec(), true),
+        ];
+        let key = |row: usize| CoinKey::new(&OutPoint { txid: Txid::from_bytes([row as u8; 32]), vout: 0 });
+        let commit = chainstate.begin_commit(BlockHash::from_bytes([1; 32]), 6, 1 << 20).unwrap().unwrap();
+        let mut part = commit.first_part().unwrap();
+        for (row, (_, coin, _)) in rows.iter().enumerate() {
+            part.put(key(row).as_bytes(), coin).unwrap();
+        }
+        part.finish().unwrap();
+        commit.finish().unwrap();
+        let coins = CoinsIo::new(sim.shared(), chainstate, 1 << 20);
+        for (row, (name, coin, is_damaged)) in rows.iter().enumerate() {
+            for from_disk in [false, true] {
+                let mut got = Vec::new();
+                let mut found = |_: usize, coin: &[u8]| got.push(coin.to_vec());
+                let keys = [key(row)];
+                let done = match from_disk {
+                    true => coins.look_up_from_disk(&keys, &mut found),
+                    false => coins.look_up(&keys, &mut found),
+                };
+                let why = done.err().map(|why| why.to_string());
+                assert_eq!(why.is_some(), *is_damaged, "{name}: {why:?}");
+                assert!(why.is_none_or(|why| why.contains("do not deserialize as a coin under")), "{name}");
+                assert_eq!(got, if *is_damaged { Vec::new() } else { vec![coin.clone()] }, "{name}");
+            }
+        }
     }
 }

@@ -22,7 +22,7 @@ use store::index::{BlockTreeDb, IndexChanges};
 use store::presence::Presence;
 use store::prune::Selection;
 use store::undofiles::UndoWriter;
-use store::{FileEnd, FileInfo, FileInfos, FilePos, Network, xor};
+use store::{FileEnd, FileInfo, FileInfos, FilePos, IndexEntry, Network, xor};
 
 /// Location and format of the block files.
 #[derive(Clone, Debug)]
@@ -320,7 +320,8 @@ impl Writer {
     }
 
     /// Writes every changed entry and file info, and `reindexing` to its flag, in one durable commit. Block and undo
-    /// data are made durable first. Changes made meanwhile are written by the next commit.
+    /// data are made durable first. Changes made meanwhile are written by the next commit, and so are all of a commit that
+    /// failed.
     ///
     /// # Errors
     ///
@@ -348,16 +349,32 @@ impl Writer {
             let pruned = (state.is_pruned || state.is_whole_again).then_some(state.is_pruned);
             Ok((state.infos.take_changed(), state.infos.last_file(), pruned, entries))
         })?;
+        let changes = IndexChanges { entries: &entries, files: &infos, last_file: Some(last_file), reindexing, pruned };
+        let written = self.write(reporter, flush, &changes);
+        match &written {
+            Err(_) => self.give_back(&entries, &infos),
+            Ok(()) if pruned == Some(false) => self.lock().is_whole_again = false,
+            Ok(()) => {}
+        }
+        written
+    }
+
+    /// Leaves the changes of a commit that failed to the next one: another thread may wait for its turn, and must not
+    /// take them for written.
+    fn give_back(&self, entries: &[IndexEntry], infos: &[(u32, FileInfo)]) {
+        let mut state = self.lock();
+        self.index.write().mark_unwritten(entries);
+        state.infos.mark_changed(infos.iter().map(|(file, _)| *file));
+    }
+
+    /// Makes block and undo data durable, then the changes of the index, unless there are none.
+    fn write(&self, reporter: &Reporter<'_>, flush: Flush, changes: &IndexChanges<'_>) -> Result<(), Fault> {
         flush.run()?;
-        if entries.is_empty() && infos.is_empty() && reindexing.is_none() && pruned.is_none() {
+        let IndexChanges { entries, files, reindexing, pruned, .. } = changes;
+        if entries.is_empty() && files.is_empty() && reindexing.is_none() && pruned.is_none() {
             return Ok(());
         }
-        let changes = IndexChanges { entries: &entries, files: &infos, last_file: Some(last_file), reindexing, pruned };
-        reporter.with_room(|| self.db.write(&changes))?;
-        if pruned == Some(false) {
-            self.lock().is_whole_again = false;
-        }
-        Ok(())
+        reporter.with_room(|| self.db.write(changes))
     }
 
     fn begin_commit(&self) -> Commit<'_> {
@@ -464,5 +481,102 @@ impl Writer {
     /// Bytes in use of each block file, according to the infos.
     pub(crate) fn sizes(&self) -> Vec<u32> {
         self.lock().infos.all().iter().map(|info| info.size).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::datadir::lock::network;
+    use crate::reporting::log::Log;
+    use consensus::{Chain, Params};
+    use disk::{Disk, Fault as Accident, Loss, SimDisk};
+    use primitives::Header;
+    use std::path::Path;
+    use std::sync::atomic::AtomicBool;
+    use store::Layout;
+    use store::blockfiles::BlockFiles;
+    use testkit::blocks;
+
+    const BLOCKS: u32 = 3;
+    const KEY: xor::Key = [1, 2, 3, 4, 5, 6, 7, 8];
+
+    fn layout() -> Layout {
+        Layout::new(Path::new("/d"), "regtest", None)
+    }
+
+    /// A writer whose index on the disk has only the genesis block.
+    fn writer(sim: &SimDisk, params: &Params, reporter: &Reporter<'_>) -> Writer {
+        layout().create(sim).unwrap();
+        sim.sync_dir(Path::new("/")).unwrap();
+        let limits = Limits { file_bytes_max: 1 << 20, chunk_bytes: 1_000 };
+        let blocks_dir = layout().blocks_dir().to_path_buf();
+        let setup =
+            BlockFileSetup { host: Host::from(sim.shared()), blocks_dir, network: network(params), key: KEY, limits };
+        let index = Arc::new(SharedIndex::new(BlockIndex::new(params)));
+        let db = BlockTreeDb::open(sim.shared(), &layout()).unwrap();
+        let writer = Writer::new(setup, db, index, FileInfos::default()).unwrap();
+        writer.commit(reporter, None).unwrap();
+        writer
+    }
+
+    fn put_block(writer: &Writer, params: &Params, block: &[u8], height: u32, reporter: &Reporter<'_>) {
+        let header = Header(*block.first_chunk().unwrap());
+        let now = i64::from(header.time());
+        let id = writer.index.write().accept(params, &header, header.hash(), now).unwrap();
+        let at = writer.append_block(reporter, block, Height::new(height), header.time()).unwrap();
+        let place = BlockAt { file: at.file, offset: u64::from(at.offset), size: block.len() as u32 };
+        let mut index = writer.index.write();
+        index.found(id, place);
+        index.checked(id, 1);
+    }
+
+    /// All blocks are in the index on the disk, and where it says.
+    fn check_left(sim: &SimDisk, params: &Params, chain: &[Vec<u8>], row: &str) {
+        let loaded = BlockTreeDb::open_read_only(sim.shared(), &layout()).unwrap().load(&network(params)).unwrap();
+        assert_eq!(loaded.entries.len(), chain.len(), "{row}");
+        assert_eq!(loaded.files.first().map(|info| info.blocks), Some(BLOCKS), "{row}");
+        let files = BlockFiles::new(sim.shared(), layout().blocks_dir(), &network(params), KEY);
+        for entry in loaded.entries.iter().filter(|entry| entry.height > Height::GENESIS) {
+            let at = entry.data().unwrap_or_else(|| panic!("{row}: {} has no place", entry.height));
+            let bytes = files.read_block(at).unwrap_or_else(|why| panic!("{row}: {why}"));
+            assert_eq!(blocks::hash_of(&bytes), entry.hash, "{row}");
+        }
+    }
+
+    /// A commit waited for one that failed: what it calls written is on the disk.
+    #[test]
+    fn a_commit_writes_what_a_failed_one_took() {
+        let params = Params::new(Chain::Regtest);
+        let chain = blocks::chain(&params.genesis, BLOCKS);
+        // Nothing waits for space.
+        let stop = AtomicBool::new(true);
+        let reporter = Reporter::new(&|_| (), Log::none(), &stop);
+        for accident in [Accident::Io, Accident::NoSpace] {
+            let mut went_on = 0;
+            for at in 0.. {
+                let row = format!("{accident:?} at {at}");
+                let sim = SimDisk::new(at);
+                let writer = writer(&sim, &params, &reporter);
+                for (height, block) in (0..).zip(&chain).skip(1) {
+                    put_block(&writer, &params, block, height, &reporter);
+                }
+                let fails_at = sim.operations() + at;
+                sim.fail_at(fails_at, 1, accident);
+                let first = writer.commit(&reporter, None);
+                let was_met = sim.operations() > fails_at;
+                let second = writer.commit(&reporter, None);
+                if second.is_ok() {
+                    check_left(&sim.reopen(Loss::Unsynced), &params, &chain, &row);
+                    went_on += usize::from(first.is_err());
+                }
+                if !was_met {
+                    first.unwrap();
+                    break;
+                }
+                assert!(at < 200, "{row}: a commit has fewer operations");
+            }
+            assert!(went_on > 3, "{accident:?}: {went_on}");
+        }
     }
 }

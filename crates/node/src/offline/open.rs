@@ -65,7 +65,8 @@ pub(crate) fn open_existing<'e>(
     if purpose.works() {
         reporter.with_room(|| chainstate::finish_snapshot(&disk, &layout))?;
     }
-    let base = chainstate::snapshot_base(&*disk, &layout)?;
+    let false_base = if purpose.works() { chainstate::invalid_base(&*disk, &layout)? } else { None };
+    let base = chainstate::snapshot_base(&*disk, &layout)?.filter(|_| false_base.is_none());
     reporter.with_room(|| chainstate::finish_swap(&disk, &layout))?;
     reporter.with_room(|| store::reindex::finish_index_swap(&disk, &layout))?;
     check_there(&locked, purpose, options.params.genesis_hash)?;
@@ -104,6 +105,7 @@ pub(crate) fn open_existing<'e>(
     datadir.refused.load(&datadir.index);
     if purpose.works() {
         // What follows writes, so it is done only when it is known that the data directory can be continued.
+        false_base.map_or(Ok(()), |base| finish_refusal(&datadir, base))?;
         take_in(&datadir, purpose, &lost)?;
         datadir.store_genesis()?;
         check_tip_time(&datadir, tip)?;
@@ -124,6 +126,19 @@ fn check_lost(
     needed: &[Option<BlockHash>],
 ) -> Result<(), Fault> {
     if purpose.works() { datadir.check_none_needed(lost, needed) } else { datadir.check_none_lost(lost) }
+}
+
+/// Goes on with a snapshot that proved invalid, where an earlier run ended between its last steps: the index forgets
+/// what was connected on its coins, then they are moved away.
+fn finish_refusal(datadir: &DataDir<'_>, base: BlockHash) -> Result<(), Fault> {
+    let base = datadir.headers().find(&base);
+    if let Some(base) = base {
+        datadir.index.write().distrust(base);
+        datadir.write_index(None)?;
+    }
+    datadir.with_room(|| chainstate::invalid_snapshot(&*datadir.disk, &datadir.layout))?;
+    datadir.reporter.note("The snapshot proved false in an earlier run: nothing that was built on it counts");
+    Ok(())
 }
 
 /// Makes the index agree with the block files.

@@ -45,8 +45,10 @@ pub(crate) fn state(options: &Options, events: Events<'_>) -> Result<Option<Unva
     let locked = lock::lock(options, events, false)?;
     let reporter = Reporter::new(events, crate::reporting::log::Log::none(), &options.stop);
     reporter.with_room(|| chainstate::finish_snapshot(&locked.disk, &locked.layout))?;
-    let Some(base) = chainstate::snapshot_base(&*locked.disk, &locked.layout)? else {
-        // The file is that of a snapshot that is no longer loaded.
+    let is_false = chainstate::invalid_base(&*locked.disk, &locked.layout)?.is_some();
+    let base = chainstate::snapshot_base(&*locked.disk, &locked.layout)?.filter(|_| !is_false);
+    let Some(base) = base else {
+        // The file is that of a snapshot that is no longer loaded, or is about to be moved away.
         let private = PrivateDir::new(locked.disk.clone(), locked.layout.private_dir());
         reporter.with_room(|| private.remove(super::load::TRUSTED))?;
         return Ok(None);
@@ -130,9 +132,12 @@ pub(crate) fn validate<'e>(
 }
 
 /// Rejects the snapshot: no block above its base counts as connected, and its coins are moved away. The sync then ends.
+/// After a kill between two steps the next opening for work goes on, because the snapshot is marked first. Moved away
+/// first, it would leave undo data that was made from its coins, and is never written again.
 fn refuse(datadir: DataDir<'_>, past_tip: NodeId, why: &str) -> Fault {
     let height = datadir.headers().height(past_tip);
     let done = || -> Result<Option<std::path::PathBuf>, Fault> {
+        datadir.with_room(|| chainstate::mark_invalid(&*datadir.disk, &datadir.layout))?;
         if let Some(assumed) = datadir.assumed {
             datadir.index.write().distrust(assumed.base);
         }
@@ -154,7 +159,7 @@ fn refuse(datadir: DataDir<'_>, past_tip: NodeId, why: &str) -> Fault {
         }
         Err(fault) => Fault::refused(
             format!("{why}: the snapshot is false, and cannot be moved away: {fault}"),
-            "Remove the directory chainstate_snapshot, then run ffwd sync",
+            "Run ffwd sync again, which moves it away first",
         ),
     }
 }

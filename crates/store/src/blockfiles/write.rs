@@ -206,7 +206,7 @@ impl BlockWriter {
     /// Those of [`BlockWriter::write_out`].
     pub fn begin_flush(&mut self) -> Result<Flush> {
         self.write_out()?;
-        Ok(self.append_set.take_flush())
+        self.append_set.take_flush()
     }
 
     /// Makes all appended blocks durable.

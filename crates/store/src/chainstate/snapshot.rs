@@ -1,9 +1,11 @@
 //! The second chainstate, from a snapshot, next to the one that validates the past.
 //!
 //! ```text
-//! chainstate/                        fully validated, on its way to the base block
+//! chainstate/                        fully validated, on its way to the base block; its base_blockhash, that of an
+//!                                    earlier snapshot, is not read
 //! chainstate_snapshot/               like chainstate/, from the snapshot on
 //! chainstate_snapshot/base_blockhash the base block's hash, 32 bytes; without it Core ignores the directory
+//! chainstate_snapshot/ffwd-invalid   empty: the snapshot proved invalid, and is about to be moved away
 //! chainstate_todelete/               the former chainstate/, while Core replaces it
 //! chainstate_snapshot_INVALID/       a snapshot that proved invalid
 //! ffwd/chainstate_snapshot/          one that is being written
@@ -32,6 +34,8 @@ use std::sync::Arc;
 const BASE_BLOCKHASH: &str = "base_blockhash";
 /// More bytes than that file has. Core warns about bytes after the hash, and continues.
 const BASE_BYTES_MAX: usize = 4096;
+/// Marks a snapshot that proved invalid.
+const INVALID_MARKER: &str = "ffwd-invalid";
 
 /// The directory that Core moves the former chainstate to. As in Core, it is kept if there is a chainstate.
 fn to_delete(layout: &Layout) -> PathBuf {
@@ -199,6 +203,8 @@ pub fn validated_snapshot(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     if disk.metadata(&from_snapshot.join(BASE_BLOCKHASH))?.is_none() {
         return finish_snapshot(disk, layout); // They were swapped before: another swap would restore the old one.
     }
+    // The old set may have been a snapshot itself once: with that file it would count as one after the swap.
+    forget_base(&**disk, &now)?;
     let swapped = match is_link(&**disk, layout)? {
         true => Err(DiskError::new("exchange", &now, std::io::ErrorKind::Unsupported)),
         false => disk.exchange(&now, &from_snapshot),
@@ -212,6 +218,29 @@ pub fn validated_snapshot(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
         Err(why) => return Err(why.into()),
     }
     finish_snapshot(disk, layout)
+}
+
+/// Marks the snapshot as invalid, until [`invalid_snapshot`] moves it away. Call it before the block index forgets what
+/// was connected on the snapshot's coins: in between the two do not belong together, and the next start must finish both
+/// steps ([`invalid_base`]).
+///
+/// # Errors
+///
+/// An I/O error; the call can be repeated.
+pub fn mark_invalid(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    let dir = layout.snapshot_dir();
+    write_whole(disk, &dir.join(INVALID_MARKER), &dir.join("ffwd-invalid.new"), b"")?;
+    Ok(disk.sync_dir(&dir)?)
+}
+
+/// The base block of a snapshot that is marked as invalid and still in its place.
+///
+/// # Errors
+///
+/// Those of [`snapshot_base`].
+pub fn invalid_base(disk: &dyn Disk, layout: &Layout) -> Result<Option<BlockHash>> {
+    let is_marked = disk.metadata(&layout.snapshot_dir().join(INVALID_MARKER))?.is_some();
+    if is_marked { snapshot_base(disk, layout) } else { Ok(None) }
 }
 
 /// After the snapshot proved invalid: moves its chainstate to a place that neither program uses, or removes it if it
@@ -244,6 +273,8 @@ mod tests {
     use std::sync::Arc;
 
     const BASE: BlockHash = BlockHash::from_bytes([7; 32]);
+    /// The base block of a later snapshot.
+    const LATER_BASE: BlockHash = BlockHash::from_bytes([8; 32]);
 
     fn layout() -> Layout {
         Layout::new(Path::new("/d"), "regtest", None)
@@ -271,6 +302,23 @@ mod tests {
         sim
     }
 
+    /// A directory with a loaded snapshot: its first one, or a later one after the first was validated. Also the first
+    /// byte of the best block of each chainstate, the snapshot's last.
+    fn loaded(seed: u64, is_later: bool) -> (SimDisk, [u8; 2]) {
+        let sim = prepared(seed);
+        let disk = sim.shared();
+        install_snapshot(&disk, &layout(), &layout().new_snapshot_dir(), BASE).unwrap();
+        if !is_later {
+            return (sim, [1, 9]);
+        }
+        validated_snapshot(&disk, &layout()).unwrap();
+        assert!(disk.metadata(&layout().chainstate_dir().join(BASE_BLOCKHASH)).unwrap().is_some(), "as in Core");
+        let dir = begin_snapshot(&*disk, &layout()).unwrap();
+        make(&disk, &dir, 12);
+        install_snapshot(&disk, &layout(), &dir, LATER_BASE).unwrap();
+        (sim, [9, 12])
+    }
+
     type Scene = (&'static str, fn(&SimDisk));
 
     /// What the file system can be, besides one on which two names are swapped in one step.
@@ -287,45 +335,55 @@ mod tests {
     #[test]
     fn a_validated_snapshot_takes_the_place_of_the_other_at_every_stop() {
         for (scene, be) in SCENES {
-            for at in 0.. {
-                let sim = prepared(at);
-                let disk = sim.shared();
-                install_snapshot(&disk, &layout(), &layout().new_snapshot_dir(), BASE).unwrap();
-                assert_eq!(snapshot_base(&*disk, &layout()).unwrap(), Some(BASE));
-                be(&sim);
-                sim.fail_at(sim.operations() + at, 1, Accident::Stop);
-                let done = validated_snapshot(&disk, &layout());
-                for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(at)] {
-                    let row = format!("{scene}, {at}, {loss:?}");
-                    let sim = sim.reopen(loss);
-                    let disk = sim.shared();
-                    let found = tip(&disk, &layout().chainstate_dir()).unwrap().as_bytes()[0];
-                    assert!([1, 9].contains(&found), "{row}");
-                    if snapshot_base(&*disk, &layout()).unwrap().is_some() {
-                        assert_eq!(tip(&disk, &layout().snapshot_dir()), Some(BlockHash::from_bytes([9; 32])), "{row}");
-                    }
-                    finish_snapshot(&disk, &layout()).unwrap();
-                    let now = tip(&disk, &layout().chainstate_dir());
-                    let is_half = snapshot_base(&*disk, &layout()).unwrap().is_some();
-                    assert_eq!(now, Some(BlockHash::from_bytes([if is_half { 1 } else { 9 }; 32])), "{row}");
-                    assert!(done.is_err() || !is_half, "{row}");
-                    if is_half {
-                        validated_snapshot(&disk, &layout()).unwrap();
-                        assert_eq!(
-                            tip(&disk, &layout().chainstate_dir()),
-                            Some(BlockHash::from_bytes([9; 32])),
-                            "{row}"
-                        );
-                    }
-                    for gone in ["chainstate_snapshot", "ffwd/chainstate_snapshot.old"] {
-                        assert!(disk.metadata(&layout().net_dir().join(gone)).unwrap().is_none(), "{row}: {gone}");
-                    }
-                }
-                if done.is_ok() {
-                    break;
-                }
-                assert!(at < 150, "{scene}: it has fewer operations");
+            for is_later in [false, true] {
+                check_every_stop(&format!("{scene}, a later snapshot {is_later}"), be, is_later);
             }
+        }
+    }
+
+    fn check_every_stop(scene: &str, be: fn(&SimDisk), is_later: bool) {
+        for at in 0.. {
+            let (sim, both) = loaded(at, is_later);
+            let disk = sim.shared();
+            let base = if is_later { LATER_BASE } else { BASE };
+            assert_eq!(snapshot_base(&*disk, &layout()).unwrap(), Some(base));
+            be(&sim);
+            sim.fail_at(sim.operations() + at, 1, Accident::Stop);
+            let done = validated_snapshot(&disk, &layout());
+            for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(at)] {
+                check_left(&sim.reopen(loss), both, base, done.is_ok(), &format!("{scene}, {at}, {loss:?}"));
+            }
+            if done.is_ok() {
+                return;
+            }
+            assert!(at < 200, "{scene}: it has fewer operations");
+        }
+    }
+
+    /// What a validation left that was stopped or is done, and the next start.
+    fn check_left(sim: &SimDisk, [old, new]: [u8; 2], base: BlockHash, is_done: bool, row: &str) {
+        let disk = sim.shared();
+        let best = |byte: u8| Some(BlockHash::from_bytes([byte; 32]));
+        let now = || tip(&disk, &layout().chainstate_dir());
+        assert!([best(old), best(new)].contains(&now()), "{row}");
+        let is_loaded = || {
+            let found = snapshot_base(&*disk, &layout()).unwrap();
+            assert!(found.is_none_or(|found| found == base), "{row}: an old set counts as a snapshot");
+            found.is_some()
+        };
+        if is_loaded() {
+            assert_eq!(tip(&disk, &layout().snapshot_dir()), best(new), "{row}");
+        }
+        finish_snapshot(&disk, &layout()).unwrap();
+        let is_half = is_loaded();
+        assert_eq!(now(), best(if is_half { old } else { new }), "{row}");
+        assert!(!is_done || !is_half, "{row}");
+        if is_half {
+            validated_snapshot(&disk, &layout()).unwrap();
+            assert_eq!(now(), best(new), "{row}");
+        }
+        for gone in ["chainstate_snapshot", "ffwd/chainstate_snapshot.old"] {
+            assert!(disk.metadata(&layout().net_dir().join(gone)).unwrap().is_none(), "{row}: {gone}");
         }
     }
 
@@ -386,6 +444,20 @@ mod tests {
             finish_snapshot(&disk, &layout()).unwrap();
             assert_eq!(tip(&disk, &layout().chainstate_dir()), Some(BlockHash::from_bytes([1; 32])), "{scene}");
         }
+    }
+
+    /// The mark goes with the directory.
+    #[test]
+    fn a_false_snapshot_is_marked_until_it_is_moved_away() {
+        let (sim, _) = loaded(0, false);
+        let disk = sim.shared();
+        assert_eq!(invalid_base(&*disk, &layout()).unwrap(), None);
+        (0..2).for_each(|_| mark_invalid(&*disk, &layout()).unwrap());
+        let disk = sim.reopen(Loss::Unsynced).shared();
+        finish_snapshot(&disk, &layout()).unwrap();
+        assert_eq!(invalid_base(&*disk, &layout()).unwrap(), Some(BASE));
+        invalid_snapshot(&*disk, &layout()).unwrap();
+        assert_eq!(invalid_base(&*disk, &layout()).unwrap(), None);
     }
 
     #[test]

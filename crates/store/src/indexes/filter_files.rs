@@ -179,7 +179,7 @@ impl FilterFiles {
     /// No space, or an I/O error; the call can be made again.
     pub fn begin_flush(&mut self) -> Result<Flush> {
         self.write_out()?;
-        Ok(self.append_set.take_flush())
+        self.append_set.take_flush()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Undo files: known bytes, damage, many files at once.
 
 use crate::common::{put_file, regtest};
-use disk::SimDisk;
+use disk::{Disk, Loss, SimDisk};
 use primitives::{BlockHash, hex};
 use std::path::Path;
 use store::undofiles::{UNDO_OVERHEAD_BYTES, UndoFiles, UndoWriter, undo_record};
@@ -105,6 +105,65 @@ fn undo_writer_appends_to_many_files() {
     for (at, prev, payload) in written.iter().filter(|(at, ..)| at.file == 3) {
         assert_eq!(undo.read(*at, prev).unwrap(), *payload);
     }
+}
+
+/// Power failed, and undo data that the index names is not on the disk. Core seeks to the end that the index says, and
+/// writes there.
+#[test]
+fn undo_writer_appends_behind_lost_data() {
+    let prev = BlockHash::from_bytes([5; 32]);
+    let record = undo_record(MAGIC, &prev, &payload());
+    let path = Path::new("/blocks/rev00000.dat");
+    type Lose = fn(&dyn Disk, &Path);
+    let rows: [(&str, Lose, bool); 4] = [
+        ("nothing", |_, _| (), true),
+        ("the second record", |disk, path| disk.modify(path).unwrap().set_len(100).unwrap(), true),
+        ("all bytes", |disk, path| disk.modify(path).unwrap().set_len(0).unwrap(), false),
+        ("the file", |disk, path| disk.remove_file(path).unwrap(), false),
+    ];
+    for (row, lose, keeps_first) in rows {
+        let sim = SimDisk::new(0);
+        let disk = sim.shared();
+        disk.create_dir_all(Path::new(DIR)).unwrap();
+        disk.sync_dir(Path::new("/")).unwrap();
+        let mut infos = FileInfos::default();
+        let mut writer = UndoWriter::new(disk.clone(), Path::new(DIR), &regtest(), KEY);
+        let first = writer.append(&mut infos, 0, &record).unwrap();
+        writer.append(&mut infos, 0, &record).unwrap();
+        writer.finalise(&infos, 0).unwrap();
+        writer.flush().unwrap();
+        drop(writer);
+        lose(&*disk, path);
+        let mut writer = UndoWriter::new(disk.clone(), Path::new(DIR), &regtest(), KEY);
+        let offset = writer.append(&mut infos, 0, &record).unwrap();
+        writer.flush().unwrap();
+        assert_eq!(offset as usize, 2 * record.len() + 8, "{row}");
+        let undo = UndoFiles::new(sim.reopen(Loss::Unsynced).shared(), Path::new(DIR), &regtest(), KEY);
+        assert_eq!(undo.read(FilePos { file: 0, offset }, &prev).unwrap(), payload(), "{row}");
+        assert_eq!(undo.read(FilePos { file: 0, offset: first }, &prev).is_ok(), keeps_first, "{row}");
+    }
+}
+
+/// The writer closed it, because it appends to many others.
+#[test]
+fn undo_file_removed_while_its_writer_works_is_a_fault() {
+    let sim = SimDisk::new(0);
+    let disk = sim.shared();
+    disk.create_dir_all(Path::new(DIR)).unwrap();
+    let record = undo_record(MAGIC, &BlockHash::ZERO, &[0]);
+    let mut infos = FileInfos::default();
+    let mut writer = UndoWriter::new(disk.clone(), Path::new(DIR), &regtest(), KEY);
+    for file in 0..40 {
+        writer.append(&mut infos, file, &record).unwrap();
+    }
+    writer.flush().unwrap();
+    disk.remove_file(Path::new("/blocks/rev00000.dat")).unwrap();
+    let why = writer.append(&mut infos, 0, &record).unwrap_err();
+    assert_eq!(why.kind(), FaultKind::Missing, "{why}");
+    // A pruned one is forgotten before it is removed.
+    infos.prune(0);
+    writer.forget(&[0]);
+    writer.append(&mut infos, 0, &record).unwrap();
 }
 
 /// Core's feature_remove_pruned_files_on_startup: a block file without undo data has an empty undo file.

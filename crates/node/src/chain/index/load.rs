@@ -136,6 +136,14 @@ impl BlockIndex {
         all.into_iter().for_each(|id| self.list(id));
     }
 
+    /// Makes taken entries dirty again: the commit that took them failed.
+    pub(crate) fn mark_unwritten(&mut self, entries: &[IndexEntry]) {
+        for entry in entries {
+            let id = self.headers.find(&entry.hash).expect("it was taken from this index");
+            self.change(id);
+        }
+    }
+
     /// All entries that the index on disk has or will have, for writing a new one.
     pub(crate) fn listed_entries(&self) -> Vec<IndexEntry> {
         self.headers.ids().filter(|id| self.bodies[id.index()].is_listed()).map(|id| self.entry(id)).collect()

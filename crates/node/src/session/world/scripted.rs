@@ -1,7 +1,7 @@
 //! Fixed scenarios, each for one behaviour. Each runs with several seeds, which vary the order of the pipeline's tasks.
 
 use super::*;
-use crate::reporting::{Event, JobReport, Progress};
+use crate::reporting::{Event, Events, JobReport, Progress};
 use crate::session::phases::{FromSnapshot, sync_with};
 use disk::{Fault as Accident, Loss};
 use std::ops::Range;
@@ -208,27 +208,80 @@ fn the_tip_is_followed_while_the_coins_below_a_snapshot_are_hashed() {
     }
 }
 
-/// An invalid snapshot is detected at the same point.
-#[test]
-fn a_snapshot_with_another_hash_is_refused_after_its_past_is_hashed() {
+/// An empty disk with a false snapshot.
+fn with_false_snapshot() -> SimDisk {
     let disk = empty();
     let mut snapshot = scene().snapshot.clone();
     let last = snapshot.len() - 1;
     // In the script of its last coin.
     snapshot[last] ^= 1;
     put(&disk, Path::new(SNAPSHOT), &snapshot);
-    let kernels = options(&disk).kernels;
-    let file = snapshot::file_info(&disk, Path::new(SNAPSHOT), SetHash::Serialized, kernels).unwrap();
+    disk
+}
+
+/// A sync to block 110 with that snapshot, whose hash the user trusts.
+fn sync_on_false_snapshot(disk: &SimDisk, events: Events<'_>) -> Result<JobReport, Fault> {
+    let options = options(disk);
+    let file = snapshot::file_info(disk, Path::new(SNAPSHOT), SetHash::Serialized, options.kernels).unwrap();
     let from = FromSnapshot {
         file: Some(SNAPSHOT.into()),
         hash: file.set.hash.map(|(_, hash)| hash),
         ..FromSnapshot::default()
     };
     let mut alone = Alone::new(vec![honest(first(110))], &mut Rng::new(0));
-    let fault = sync_with(&options(&disk), &to_tip(), &from, &mut alone, &|_| ()).unwrap_err().to_string();
+    sync_with(&options, &to_tip(), &from, &mut alone, events)
+}
+
+/// An invalid snapshot is detected at the same point.
+#[test]
+fn a_snapshot_with_another_hash_is_refused_after_its_past_is_hashed() {
+    let disk = with_false_snapshot();
+    let fault = sync_on_false_snapshot(&disk, &|_| ()).unwrap_err().to_string();
     assert!(fault.contains("hash mismatch") && fault.contains("the snapshot is false"), "{fault}");
     let report = sync(&options(&disk), &mut Alone::new(vec![honest(first(110))], &mut Rng::new(0))).0;
     assert_eq!(report.height.to_u32(), 110, "the next sync goes on without it");
+}
+
+/// The machine stops at one of the last operations of a sync that refuses a false snapshot. The same command continues
+/// without it, or refuses it again if nothing of the refusal was on the disk.
+#[test]
+fn a_refusal_that_is_stopped_goes_on() {
+    let set = known(first(110).to_vec()).0.set;
+    let run = |disk: &SimDisk| {
+        let events = |event: Event| {
+            // An earlier one, which is removed before this one takes its place.
+            if matches!(&event, Event::Note(text) if text.contains("successfully activated snapshot")) {
+                put(disk, &layout().net_dir().join("chainstate_snapshot_INVALID/CURRENT"), b"earlier");
+            }
+        };
+        sync_on_false_snapshot(disk, &events)
+    };
+    let whole = with_false_snapshot();
+    assert!(run(&whole).is_err());
+    let end = whole.operations();
+    let mut went_on = 0;
+    for back in 1..=30 {
+        let disk = with_false_snapshot();
+        disk.fail_at(end - back, 1, Accident::Stop);
+        assert!(run(&disk).is_err(), "{back}");
+        let loss = [Loss::Nothing, Loss::Unsynced, Loss::Random(back)][(back % 3) as usize];
+        let row = format!("{back} before the end, {:?}, {loss:?}", disk.stopped_at());
+        let disk = disk.reopen(loss);
+        match run(&disk) {
+            Ok(_) => went_on += 1,
+            Err(why) => {
+                assert!(why.to_string().contains("the snapshot is false"), "{row}: {why}");
+                run(&disk).unwrap_or_else(|why| panic!("{row}: {why}"));
+            }
+        }
+        assert_eq!(set_of(&disk), (Height::new(110), set), "{row}");
+        for gone in [layout().snapshot_dir(), layout().private_dir().join("snapshot")] {
+            assert!(disk.metadata(&gone).unwrap().is_none(), "{row}: {}", gone.display());
+        }
+        let verified = offline::verify(&options(&disk), 4, 0, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+        assert_eq!(verified.blocks, 110, "{row}");
+    }
+    assert!(went_on > 5, "{went_on}");
 }
 
 /// Chains with more work and an invalid block, detected when it is connected or as soon as it arrives.

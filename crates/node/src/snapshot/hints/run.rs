@@ -201,7 +201,8 @@ impl<'h> HintedRun<'h> {
         if is_due { self.write(reporter, self.waiting_bytes_max) } else { Ok(()) }
     }
 
-    /// Writes the waiting coins as one run, if they are more than `above` bytes, and then the checkpoint.
+    /// Writes the waiting coins as one run, if they are more than `above` bytes, and then the checkpoint. Coins that
+    /// could not be written wait for the next call.
     fn write(&self, reporter: &Reporter<'_>, above: usize) -> Result<(), Fault> {
         let _turn = lock(&self.turn);
         let (coins, checkpoint, done) = {
@@ -211,8 +212,12 @@ impl<'h> HintedRun<'h> {
             }
             (std::mem::take(&mut state.waiting), state.checkpoint.clone(), state.done)
         };
-        if coins.count() > 0 {
-            reporter.with_room(|| self.write_run(&coins, checkpoint.target))?;
+        if coins.count() > 0
+            && let Err(fault) = reporter.with_room(|| self.write_run(&coins, checkpoint.target))
+        {
+            // Another thread may wait to write the next run, and its checkpoint has these blocks too.
+            lock(&self.state).waiting.put_back(coins);
+            return Err(fault);
         }
         reporter.with_room(|| checkpoint.write(&self.private))?;
         let all = self.path.len();
@@ -271,4 +276,91 @@ fn random_salt() -> Result<Salt, Fault> {
         )
     })?;
     Ok(Salt::from_bytes(&bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::testing::Chains;
+    use crate::reporting::log::Log;
+    use disk::{Disk, Fault as Accident, Loss, SimDisk};
+    use primitives::hints::{header, put_list};
+    use primitives::{OutPoint, Tables};
+    use std::path::Path;
+    use std::sync::atomic::AtomicBool;
+    use testkit::blocks::{self, Tx, coinbase};
+
+    const BLOCKS: u32 = 3;
+
+    /// Hints that call the only output of each block unspent.
+    fn hints() -> HintsFile {
+        let disk = SimDisk::new(0);
+        let path = Path::new("/hints");
+        let mut bytes = header(Height::new(BLOCKS)).to_vec();
+        (0..BLOCKS).for_each(|_| put_list(&mut bytes, &[0]));
+        disk.create(path).unwrap().write_at(0, &bytes).unwrap();
+        HintsFile::open(&disk, path).unwrap()
+    }
+
+    /// A block with only a coinbase, whose coin is a run of its own.
+    fn take(run: &HintedRun<'_>, tx: &Tx, height: u32, reporter: &Reporter<'_>) -> Result<(), Fault> {
+        let bytes = blocks::block(BlockHash::ZERO, blocks::GENESIS_TIME + height, std::slice::from_ref(tx));
+        let mut tables = Tables::new();
+        let block = tables.parse_block(&bytes).unwrap();
+        let hash = blocks::hash_of(&bytes);
+        let node = run.path[height as usize - 1];
+        let height = Height::new(height);
+        run.take(&CheckedBlock { node, height, hash, block: &block, txids: &[tx.txid()] }, reporter)
+    }
+
+    /// The checkpoint on the disk has no block whose coin is not in the tables. Returns the number of its blocks.
+    fn check_left(disk: &SimDisk, layout: &Layout, coins: &[Tx], row: &str) -> usize {
+        let private = PrivateDir::new(disk.shared(), layout.private_dir());
+        let Some(checkpoint) = Checkpoint::read(&private).unwrap() else { return 0 };
+        let tables = Chainstate::open_read_only(disk.shared(), &layout.hinted_chainstate_dir()).unwrap().view();
+        let done = checkpoint.transactions.iter().zip(coins).filter(|(count, _)| **count > 0);
+        let is_there = |tx: &Tx| tables.get(&OutPoint { txid: tx.txid(), vout: 0 }).unwrap().is_some();
+        assert!(done.clone().all(|(_, tx)| is_there(tx)), "{row}: {:?}", checkpoint.transactions);
+        done.count()
+    }
+
+    /// Another thread writes the next run before the fault of this one has ended the sync.
+    #[test]
+    fn coins_of_a_failed_run_are_in_the_next_one() {
+        let hints = hints();
+        let coins: Vec<Tx> = (1..=BLOCKS).map(coinbase).collect();
+        let layout = Layout::new(Path::new("/d"), "regtest", None);
+        // Nothing waits for space.
+        let stop = AtomicBool::new(true);
+        let reporter = Reporter::new(&|_| (), Log::none(), &stop);
+        for accident in [Accident::Io, Accident::NoSpace] {
+            let mut went_on = 0;
+            for at in 0.. {
+                let row = format!("{accident:?} at {at}");
+                let sim = SimDisk::new(at);
+                layout.create(&sim).unwrap();
+                sim.sync_dir(Path::new("/")).unwrap();
+                let path = Chains::new().grow(None, BLOCKS as usize);
+                let host = Host::from(sim.shared());
+                let target = BlockHash::from_bytes([9; 32]);
+                let setup = Setup { host, layout: &layout, target, path, waiting_bytes_max: 0 };
+                let run = HintedRun::open(&hints, setup, &reporter).unwrap();
+                let fails_at = sim.operations() + at;
+                sim.fail_at(fails_at, 1, accident);
+                let first = take(&run, &coins[0], 1, &reporter);
+                if sim.operations() <= fails_at {
+                    first.unwrap();
+                    break;
+                }
+                let second = take(&run, &coins[1], 2, &reporter);
+                let done = check_left(&sim.reopen(Loss::Unsynced), &layout, &coins, &row);
+                if second.is_ok() {
+                    assert_eq!(done, 2, "{row}");
+                    went_on += usize::from(first.is_err());
+                }
+                assert!(at < 200, "{row}: a run has fewer operations");
+            }
+            assert!(went_on > 3, "{accident:?}: {went_on}");
+        }
+    }
 }

@@ -68,6 +68,14 @@ impl Survivors {
         }
     }
 
+    /// Adds coins that were taken out.
+    pub(super) fn put_back(&mut self, others: Survivors) {
+        let Survivors { pieces, count, bytes } = others;
+        self.pieces.extend(pieces);
+        self.count += count;
+        self.bytes += bytes;
+    }
+
     /// Number of coins.
     pub(super) fn count(&self) -> usize {
         self.count
