@@ -9,7 +9,7 @@ use primitives::BlockHash;
 pub struct Plan {
     /// First and last height of each, in order, and its bytes.
     pub ranges: Vec<(u32, u32, u64)>,
-    /// Hash of the chain's last block.
+    /// Hash of the last block of the last range.
     pub best: BlockHash,
 }
 
@@ -19,14 +19,16 @@ pub struct Plan {
 ///
 /// There is no block index, it is damaged, the chain is lower than `to`, or an I/O error.
 pub fn plan(options: &Options, from: u32, to: Option<u32>, parts: usize) -> Result<Plan, Fault> {
-    let (bytes, best) = node::offline::files::block_bytes(options)?;
-    let tip = bytes.len() as u32 - 1;
+    let blocks = node::offline::files::block_bytes(options)?;
+    let tip = blocks.len() as u32 - 1;
     let to = to.unwrap_or(tip);
     if from > to || to > tip {
         let why = format!("blocks {from} to {to}: wanted a range of a chain that ends at height {tip}");
         return Err(Fault::refused(why, "Name a range up to the tip"));
     }
-    let ranges = cut(&bytes[from as usize..=to as usize], parts);
+    let best = blocks[to as usize].0;
+    let bytes: Vec<u64> = blocks[from as usize..=to as usize].iter().map(|(_, bytes)| *bytes).collect();
+    let ranges = cut(&bytes, parts);
     let ranges = ranges.into_iter().map(|(first, last, bytes)| (first + from, last + from, bytes)).collect();
     Ok(Plan { ranges, best })
 }

@@ -8,7 +8,7 @@
 
 use crate::field::Number;
 use crate::sums::{POWERS, Sums};
-use consensus::Params;
+use consensus::{Cleanup, Params};
 use kernels::sha256::sha256d;
 use primitives::{BlockHash, hex};
 use serde::{Deserialize, Serialize};
@@ -229,13 +229,22 @@ pub(crate) fn weighted(sums: &Sums) -> Vec<String> {
 pub(crate) fn rules_name(params: &Params) -> String {
     let heights =
         [params.bip34_height, params.bip65_height, params.bip66_height, params.csv_height, params.segwit_height];
-    let text = format!("{heights:?} {} {:?}", params.enforce_bip94, params.signet_challenge);
+    // No network has BIP-0054 by default: then nothing is added, so that the name is that of older records.
+    let cleanup = match Cleanup::everywhere(params) {
+        Some(Cleanup::Off) => "",
+        Some(Cleanup::On) => " consensuscleanup",
+        None => " consensuscleanup by signals",
+    };
+    let text = format!("{heights:?} {} {:?}{cleanup}", params.enforce_bip94, params.signet_challenge);
     hex::encode(&sha256d(text.as_bytes())[..8])
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use consensus::params::VersionBitsTimes;
+    use consensus::{Chain, Deployment};
+    use primitives::Height;
 
     pub(crate) fn blocks(from: u32, to: u32, prev: &str, last: &str) -> BlocksRecord {
         let zero = Number::ZERO.to_hex();
@@ -304,6 +313,26 @@ pub(crate) mod tests {
         }
         let longest = CoinsRecord { muhash_product: Some("f".repeat(768)), ..coins(7, "22") };
         assert!(Record::Coins(longest).to_text().len() < 4096);
+    }
+
+    #[test]
+    fn rules_have_a_name_for_each_change_that_decides_a_verdict() {
+        let regtest = || Params::new(Chain::Regtest);
+        let moved = |deployment, start_time| {
+            let times = VersionBitsTimes { deployment, start_time, timeout: i64::MAX, min_activation_height: 0 };
+            regtest().with_version_bits(&times).unwrap()
+        };
+        let own = rules_name(&regtest());
+        for (row, params, is_same) in [
+            ("a deployment without a rule", moved(Deployment::TestDummy, -1), true),
+            ("BIP-0054, never active as by default", moved(Deployment::ConsensusCleanup, -2), true),
+            ("BIP-0054, always active", moved(Deployment::ConsensusCleanup, -1), false),
+            ("BIP-0054, by signals", moved(Deployment::ConsensusCleanup, 0), false),
+            ("BIP-0094", regtest().with_bip94().unwrap(), false),
+            ("a buried height", regtest().with_activation_height("csv", Height::new(9)).unwrap(), false),
+        ] {
+            assert_eq!(rules_name(&params) == own, is_same, "{row}");
+        }
     }
 
     #[test]

@@ -313,10 +313,12 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()?;
     drop(file);
     std::fs::rename(&beside, path)?;
-    if let Some(directory) = path.parent() {
-        std::fs::File::open(directory)?.sync_all()?;
-    }
-    Ok(())
+    std::fs::File::open(directory_of(path))?.sync_all()
+}
+
+/// The directory of a file: for a name alone, the current one.
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// `value` as JSON with line ends, for a file.
@@ -324,4 +326,20 @@ pub fn json(value: &impl Serialize) -> Vec<u8> {
     let mut text = serde_json::to_vec_pretty(value).expect("strings, numbers and lists of them have a JSON form");
     text.push(b'\n');
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_without_a_directory_is_in_the_current_one() {
+        for (path, want) in [("cores.json", "."), ("a/cores.json", "a"), ("./cores.json", "."), ("/cores.json", "/")] {
+            assert_eq!(directory_of(Path::new(path)), Path::new(want), "{path}");
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cores.json");
+        write_whole(&path, b"{}").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"{}");
+    }
 }

@@ -31,7 +31,7 @@ enum Guarded {
     Machine(Option<Held>),
     /// A file of a disk that no other program sees: it is open as long as this lives.
     #[cfg(any(test, feature = "testing"))]
-    Own { _file: std::sync::Arc<dyn crate::DiskFile> },
+    Own { file: std::sync::Arc<dyn crate::DiskFile> },
 }
 
 #[derive(Debug)]
@@ -41,11 +41,24 @@ struct Held {
     id: FileId,
 }
 
+impl LockGuard {
+    /// Whether `path`, which was locked, still leads to the locked file: it was not removed or replaced.
+    pub fn is_at(&self, path: &Path) -> bool {
+        match &self.0 {
+            Guarded::Machine(held) => {
+                held.as_ref().is_some_and(|held| system::id_at(path).is_ok_and(|there| there == held.id))
+            }
+            #[cfg(any(test, feature = "testing"))]
+            Guarded::Own { file } => file.is_in_place().unwrap_or(false),
+        }
+    }
+}
+
 #[cfg(any(test, feature = "testing"))]
 impl LockGuard {
     /// A guard that only keeps a file open: for disks that no other program can see.
     pub(super) fn of(file: std::sync::Arc<dyn crate::DiskFile>) -> LockGuard {
-        LockGuard(Guarded::Own { _file: file })
+        LockGuard(Guarded::Own { file })
     }
 }
 
@@ -178,6 +191,7 @@ mod tests {
         assert_eq!(why.pid, Some(std::process::id()));
         assert!(why.to_string().contains("is locked by process"), "{why}");
         assert_eq!(holder_of(&path).unwrap().pid, Some(std::process::id()));
+        assert!(guard.is_at(&path) && !guard.is_at(dir.path()));
         assert!(holder_of(&dir.path().join("none")).is_none());
         drop(guard);
         assert!(holder_of(&path).is_none());

@@ -10,7 +10,7 @@
 //!
 //! Absent on purpose: DuckDB's own file format; `CREATE TABLE tweak AS FROM 'FILE'` imports this file.
 
-use crate::aside::{Aside, failed, with_end};
+use crate::aside::{Aside, claim, failed, with_end};
 use crate::encode::{self, Format, fault};
 use arrow_array::RecordBatch;
 use arrow_array::builder::{BinaryBuilder, Int32Builder, Int64Builder, ListBuilder};
@@ -159,6 +159,7 @@ pub fn export_tweaks(
     progress: &dyn Fn(Height),
 ) -> Result<TweaksReport, Fault> {
     let out = std::path::absolute(request.out).map_err(|why| failed(request.out, why))?;
+    let _claim = claim(&out)?;
     let aside = Aside::new(with_end(&out, ".incomplete"), out.clone())?;
     let format = Format::of(schema())?;
     let writer = format.writer(aside.create()?).map_err(|why| failed(aside.place(), why))?;

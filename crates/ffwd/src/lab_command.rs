@@ -5,7 +5,7 @@ use crate::demo_command::{LAB_ADVICE, make};
 use crate::options::values::Dbcache;
 use crate::progress::say;
 use crate::signals;
-use crate::{Failure, INTERRUPTED, output, settings};
+use crate::{Failure, INTERRUPTED, out_file, output, settings, written_file};
 use demo::chain::Signatures;
 use demo::plot::{PlotError, PlotOptions, PlotReport};
 use lab::run::{RunError, RunOptions};
@@ -158,6 +158,7 @@ fn commit(given: &LabCommit) -> Result<ExitCode, Failure> {
 
 fn cores(given: &LabCores) -> Result<ExitCode, Failure> {
     let out = if given.out.is_dir() { given.out.join("cores.json") } else { given.out.clone() };
+    out_file::check_free(&out, given.overwrite.force)?;
     let options = lab::cores::CoresOptions {
         directory: out.with_extension("work"),
         blocks: if given.quick { QUICK_BLOCKS } else { given.blocks },
@@ -173,8 +174,7 @@ fn cores(given: &LabCores) -> Result<ExitCode, Failure> {
         Err(lab::cores::Error::Run(RunError::Stopped { .. })) => return Ok(ExitCode::from(INTERRUPTED)),
         Err(why) => return Err(Failure::fault(why.to_string(), LAB_ADVICE)),
     };
-    demo::result::write_whole(&out, &demo::result::json(&report))
-        .map_err(|why| Failure::fault(format!("{}: {why}", out.display()), LAB_ADVICE))?;
+    written_file::write(&out, &demo::result::json(&report), given.overwrite.force)?;
     output::print(&scaled(&report));
     Ok(ExitCode::SUCCESS)
 }

@@ -37,7 +37,7 @@ mod manuals;
 #[cfg(feature = "micro")]
 mod micro_command;
 mod options;
-#[cfg(any(feature = "audit", feature = "manuals"))]
+#[cfg(any(feature = "audit", feature = "export", feature = "lab", feature = "manuals"))]
 mod out_file;
 mod output;
 mod params_command;
@@ -60,7 +60,7 @@ mod sync_settings;
 mod test_line;
 #[cfg(feature = "top")]
 mod top;
-#[cfg(feature = "audit")]
+#[cfg(any(feature = "audit", feature = "lab"))]
 mod written_file;
 
 use args::{Cli, Command, Common, HashType, Info, Verify, Writing};

@@ -77,7 +77,7 @@ impl Wanted {
         let mut options = options.clone();
         if !is_there {
             options.own_files.first_lines.push("Recreating the banlist database".to_owned());
-            bans.write(&[]).err().into_iter().for_each(|why| events(Event::Warning(why.to_string())));
+            bans.write(Vec::new).err().into_iter().for_each(|why| events(Event::Warning(why.to_string())));
         }
         let board = Arc::new(self.board(&options));
         let seen = |event: Event| {

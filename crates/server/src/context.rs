@@ -9,7 +9,7 @@ use crate::error::RpcError;
 use crate::scan::Scan;
 use crate::settings::{THREADS, WORK_QUEUE};
 use node::Fault;
-use node::chain::index::PruneHeight;
+use node::chain::index::{PruneHeight, TransactionCount};
 use node::handle::{Handle, Live, Quiet};
 use p2p::Peers;
 use pool::Pool;
@@ -18,7 +18,7 @@ use registry::Registry;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 use watch::Board;
 
@@ -64,8 +64,10 @@ pub struct Context {
     logging: Mutex<BTreeMap<&'static str, bool>>,
     /// Last known lowest height from which on all blocks are stored.
     prune_height: Mutex<PruneHeight>,
+    /// Held while the UTXO set is dumped.
+    dump: Mutex<()>,
     /// Last result of the number of transactions up to a block.
-    counted: Mutex<Option<(BlockHash, u64)>>,
+    counted: Mutex<TransactionCount>,
     /// Permits for threads.
     pub(crate) pool: Pool,
 }
@@ -86,6 +88,7 @@ impl Context {
             ended: AtomicBool::new(false),
             logging: Mutex::default(),
             prune_height: Mutex::default(),
+            dump: Mutex::default(),
             counted: Mutex::default(),
             pool: Pool::new(THREADS, WORK_QUEUE),
         }
@@ -124,19 +127,21 @@ impl Context {
         live.index.read().prune_height_since(&mut seen)
     }
 
-    /// Number of transactions up to a block, genesis and itself included. Cheap if it is the block of the last call:
-    /// otherwise every block up to it is counted.
+    /// Number of transactions up to a block, genesis and itself included. Cheap if the block of the last call is near
+    /// below it, or is it: otherwise every block up to it is counted.
     pub(crate) fn transactions_up_to(&self, live: &Live, hash: &BlockHash) -> u64 {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, count)) = *counted
-            && of == *hash
-        {
-            return count;
-        }
         let index = live.index.read();
-        let count = index.headers().find(hash).map_or(0, |id| index.transactions_up_to(id));
-        *counted = Some((*hash, count));
-        count
+        index.headers().find(hash).map_or(0, |id| index.transactions_since(id, &mut counted))
+    }
+
+    /// Begins a dump of the UTXO set, which lasts until the result is dropped; `None` if another one is in progress.
+    pub(crate) fn begin_dump(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.dump.try_lock() {
+            Ok(turn) => Some(turn),
+            Err(TryLockError::Poisoned(why)) => Some(why.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Switches a category of the log.

@@ -114,10 +114,14 @@ impl fmt::Display for RpcError {
 
 impl std::error::Error for RpcError {}
 
-/// A file that cannot be read, or is damaged: Core ends then, or returns this code.
+/// A file that cannot be read, or is damaged: Core ends then, or returns this code. Work that the end of the program
+/// stopped ends as in Core.
 impl From<node::Fault> for RpcError {
     fn from(fault: node::Fault) -> RpcError {
-        RpcError::new(Code::Internal, fault.what())
+        match fault {
+            node::Fault::Stopped => Unanswered::Ended.into(),
+            fault => RpcError::new(Code::Internal, fault.what()),
+        }
     }
 }
 
@@ -126,6 +130,21 @@ impl From<Unanswered> for RpcError {
         match why {
             Unanswered::Opening(what) => RpcError::new(Code::InWarmup, what),
             Unanswered::Ended => RpcError::new(Code::NotConnected, "Shutting down"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stopped_work_ends_as_the_program() {
+        for (fault, code, message) in [
+            (node::Fault::Stopped, Code::NotConnected, "Shutting down"),
+            (node::Fault::refused("it is so", "Do that"), Code::Internal, "it is so"),
+        ] {
+            assert_eq!(RpcError::from(fault), RpcError::new(code, message));
         }
     }
 }

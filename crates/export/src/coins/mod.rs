@@ -14,7 +14,7 @@ mod parquet;
 mod sqlite;
 
 use crate::address::Addresses;
-use crate::aside::{Aside, with_end};
+use crate::aside::{Aside, claim, with_end};
 use node::Fault;
 use node::offline::files::in_order;
 use node::options::Options;
@@ -130,6 +130,8 @@ trait Writer: Sized {
 /// The set cannot be read or computed, the file cannot be written, or another I/O error.
 pub fn export_coins(options: &Options, request: &CoinsRequest<'_>, events: Events<'_>) -> Result<CoinsReport, Fault> {
     let out = std::path::absolute(request.out).map_err(|why| crate::aside::failed(request.out, why))?;
+    // Held until the temporary files of a rollback, which are beside the file, are removed.
+    let _claim = claim(&out)?;
     let par = options.par.max(1);
     let part_bytes = match request.format {
         CoinsFormat::Parquet => (ALL_PARTS_BYTES / par as u64).clamp(PART_BYTES_MIN, PART_BYTES_MAX),

@@ -257,6 +257,8 @@ pub(crate) struct LabCores {
     /// JSON file to write the result to; in an existing directory, cores.json
     #[arg(value_name = "OUT")]
     pub(crate) out: PathBuf,
+    #[command(flatten)]
+    pub(crate) overwrite: Overwrite,
     /// Number of full blocks of the chain
     #[arg(long, value_name = "N", default_value_t = 400)]
     pub(crate) blocks: u32,

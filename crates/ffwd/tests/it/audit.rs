@@ -96,6 +96,10 @@ fn a_plan_stands_for_the_block_index_and_a_false_one_is_found() {
     let ranges = plan(at, "regtest", 4);
     assert_eq!(said["ranges"].as_array().unwrap().len(), ranges.len());
     let want = parts(at, &ranges, "--datadir @");
+    let to = ranges[0].1;
+    let lower = run(at, &format!("audit plan --parts 2 --to {to} --datadir @ --chain regtest --json")).good();
+    assert_eq!(lower["height"].as_u64(), Some(to));
+    assert_eq!(lower["bestblock"], want[0].json()["last"], "the block of that height, not the tip");
     let coins = run(at, "audit coins --datadir @ --chain regtest --salt @/salt");
     // Block and undo files are all that is left.
     for gone in ["blocks/index", "chainstate"] {

@@ -1,6 +1,6 @@
 //! The lab and the demo, as commands.
 
-use crate::run::run;
+use crate::run::{command, run};
 use std::fs;
 use std::path::Path;
 
@@ -59,8 +59,10 @@ fn lab_chain_is_generated_reindexed_and_plotted() {
 #[test]
 fn lab_cores_measures_each_number_of_workers() {
     let directory = tempfile::tempdir().unwrap();
-    let ran = run(directory.path(), "lab cores @/cores.json --quick --par 3");
-    assert!(ran.code == Some(0) && ran.out.contains("first serial stage"), "{ran:?}");
+    // A name without a directory, as in docs/lab.md.
+    let line = "lab cores cores.json --quick --par 3";
+    let ran = command(directory.path(), line).current_dir(directory.path()).output().unwrap();
+    assert!(ran.status.success() && String::from_utf8_lossy(&ran.stdout).contains("first serial stage"), "{ran:?}");
     let text = fs::read_to_string(directory.path().join("cores.json")).unwrap();
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();
     let rows = report["rows"].as_array().unwrap();
@@ -76,6 +78,9 @@ fn lab_cores_measures_each_number_of_workers() {
     assert_eq!(report["memory_bandwidth"].as_array().unwrap().len(), 3);
     let left: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["cores.json"], "chain and copies are removed");
+    let ran = run(directory.path(), "lab cores @ --quick");
+    assert!(ran.code == Some(1) && ran.err.contains("cores.json: it is there already"), "{ran:?}");
+    assert_eq!(fs::read_to_string(directory.path().join("cores.json")).unwrap(), text);
 }
 
 /// What `--debug bench` says of each block, in Core's order, and nothing else.

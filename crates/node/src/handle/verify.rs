@@ -16,7 +16,9 @@ use kernels::Kernels;
 use primitives::coin::{code, is_unspendable, put_coin};
 use primitives::{Block, Height, OutPoint, Tables};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
+use store::FaultKind;
 use store::chainstate::CoinsView;
 use sys::spill::SpillFiles;
 
@@ -59,13 +61,51 @@ pub enum Verified {
     Wrong(String),
 }
 
+/// Result of reading a block, or its undo data.
+enum Read<T> {
+    /// It is there.
+    Whole(T),
+    /// It was not stored, or is pruned.
+    Absent,
+    /// It is missing or damaged: the reason.
+    Damaged(String),
+}
+
+impl<T> Read<T> {
+    /// What a read found.
+    ///
+    /// # Errors
+    ///
+    /// The machine cannot read: that says nothing of the data.
+    fn of(read: Result<Option<T>, Fault>) -> Result<Read<T>, Fault> {
+        match read {
+            Ok(Some(data)) => Ok(Read::Whole(data)),
+            Ok(None) => Ok(Read::Absent),
+            Err(Fault::Store(why)) if is_damage(&why) => Ok(Read::Damaged(why.to_string())),
+            Err(why) => Err(why),
+        }
+    }
+}
+
+/// `EIO` of Linux, macOS and the BSDs: a bad sector.
+const IO_ERROR: i32 = 5;
+
+/// Whether a file is missing or damaged. Too many open files, for example, say nothing of it.
+fn is_damage(fault: &store::Fault) -> bool {
+    match fault.kind() {
+        FaultKind::Missing | FaultKind::Damaged | FaultKind::OtherForm => true,
+        FaultKind::Io => fault.detail().source.as_ref().and_then(std::io::Error::raw_os_error) == Some(IO_ERROR),
+        _ => false,
+    }
+}
+
 impl Live {
     /// Checks the last `depth` blocks (0: all) up to `tip` at `level` (0 to 4); `view` has the coins of `tip`. Changed
     /// coins may use `bytes_max`, plus those of one block.
     ///
     /// # Errors
     ///
-    /// A file cannot be read.
+    /// The machine cannot read a file: damaged and missing files are a result.
     pub fn verify(
         &self,
         view: CoinsView,
@@ -74,40 +114,36 @@ impl Live {
         depth: i32,
         bytes_max: usize,
     ) -> Result<Verified, Fault> {
-        let chain: Vec<NodeId> = {
-            let tree = self.index.headers();
-            let height = tree.height(tip).to_u32();
-            let depth = u32::try_from(depth).ok().filter(|&depth| depth > 0).unwrap_or(height).min(height);
-            tree.path(tree.ancestor(tip, tree.height(tip) - depth), tip)
-        };
         let mut coins = Overlay { view, changed: HashMap::new(), bytes: 0 };
         let mut taken_off = Vec::new();
         let mut verified = Verified::Whole;
-        for &id in chain.iter().rev() {
+        for id in self.last_blocks(tip, depth) {
             if self.options.stop.load(Relaxed) {
                 return Ok(Verified::Interrupted);
             }
-            // Pruned blocks are not checked, as in Core.
-            let Some(bytes) = self.block(id)? else {
-                if verified == Verified::Whole {
-                    verified = Verified::MissingBlocks(self.index.headers().height(id));
-                }
-                break;
-            };
             let header = headers::context(&self.index.headers(), self.params(), id);
-            if level >= 1
-                && let Some((error, _)) = recheck::alone_of(self.params(), &header, &bytes)
-                && !is_passed_over(&error)
-            {
-                return Ok(Verified::Wrong(format!(
-                    "found bad block at {}, hash={} ({error})",
-                    header.height, header.hash
-                )));
+            let bytes = match Read::of(self.block(id))? {
+                Read::Whole(bytes) => bytes,
+                // Pruned blocks are not checked, as in Core.
+                Read::Absent => {
+                    if verified == Verified::Whole {
+                        verified = Verified::MissingBlocks(header.height);
+                    }
+                    break;
+                }
+                Read::Damaged(why) => return Ok(wrong("ReadBlock failed", &header, why)),
+            };
+            if let Some(wrong) = self.check_alone(&header, &bytes, level) {
+                return Ok(wrong);
             }
             if level < 2 {
                 continue;
             }
-            let Some(undo) = self.undo(id)? else { continue };
+            let undo = match Read::of(self.undo(id))? {
+                Read::Whole(undo) => undo,
+                Read::Absent => continue,
+                Read::Damaged(why) => return Ok(wrong("found bad undo data", &header, why)),
+            };
             // As in Core, blocks are disconnected only while their coins fit the cache.
             if level >= 3 && coins.bytes <= bytes_max {
                 if let Some(why) = take_off(&mut coins, &header, &bytes, &undo, self.options.kernels)? {
@@ -124,6 +160,34 @@ impl Live {
             _ => None,
         };
         Ok(wrong.unwrap_or(verified))
+    }
+
+    /// The last `depth` blocks (0: all but genesis) up to `tip`, the highest first.
+    fn last_blocks(&self, tip: NodeId, depth: i32) -> Vec<NodeId> {
+        let tree = self.index.headers();
+        let height = tree.height(tip).to_u32();
+        let depth = u32::try_from(depth).ok().filter(|&depth| depth > 0).unwrap_or(height).min(height);
+        let mut chain = tree.path(tree.ancestor(tip, tree.height(tip) - depth), tip);
+        chain.reverse();
+        chain
+    }
+
+    /// Checks the bytes of a block: that they are this block, and from level 1 on the rules that need no coins. Returns
+    /// what is wrong. Source: Bitcoin Core b88bffe, `BlockManager::ReadBlock`, `CheckBlock`.
+    fn check_alone(&self, header: &HeaderContext, bytes: &[u8], level: i32) -> Option<Verified> {
+        let mut tables = Tables::with(self.options.kernels);
+        match tables.parse_block(bytes).map(|block| block.header().hash()) {
+            Err(why) => return Some(wrong("ReadBlock failed", header, why)),
+            Ok(found) if found != header.hash => {
+                return Some(wrong("ReadBlock failed", header, format!("its header has the hash {found}")));
+            }
+            Ok(_) => {}
+        }
+        if level < 1 {
+            return None;
+        }
+        let (error, _) = recheck::alone_of(self.params(), header, bytes)?;
+        (!is_passed_over(&error)).then(|| wrong("found bad block", header, error))
     }
 
     fn put_on(
@@ -163,6 +227,11 @@ impl Live {
         }
         Ok(None)
     }
+}
+
+/// A check that failed, in Core's words, and the reason.
+fn wrong(what: &str, header: &HeaderContext, why: impl fmt::Display) -> Verified {
+    Verified::Wrong(format!("{what} at {}, hash={} ({why})", header.height, header.hash))
 }
 
 /// Whether this error is ignored. Core's verifychain skips `ContextualCheckBlock`. Here it runs, except for witness
@@ -221,6 +290,30 @@ fn apply(coins: &mut Overlay, header: &HeaderContext, block: &Block<'_>) {
             let mut coin = Vec::new();
             put_coin(&mut coin, code(header.height, index == 0), output.value(), output.script());
             coins.set(OutPoint { txid: txids[index], vout: vout as u32 }, Some(coin));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use disk::DiskError;
+    use std::io;
+    use std::path::Path;
+
+    #[test]
+    fn damage_is_a_result_and_a_fault_of_the_machine_is_none() {
+        for (row, error, want) in [
+            ("a missing file", io::Error::from(io::ErrorKind::NotFound), true),
+            ("a file that was cut", io::Error::from(io::ErrorKind::UnexpectedEof), true),
+            ("a bad sector", io::Error::from_raw_os_error(IO_ERROR), true),
+            ("too many open files", io::Error::from_raw_os_error(24), false),
+            ("no permission", io::Error::from(io::ErrorKind::PermissionDenied), false),
+        ] {
+            let fault = store::Fault::from(DiskError::new("read", Path::new("/d/blk00000.dat"), error));
+            let read = Read::<()>::of(Err(fault.into()));
+            assert_eq!(matches!(read, Ok(Read::Damaged(_))), want, "{row}");
+            assert_eq!(read.is_err(), !want, "{row}");
         }
     }
 }

@@ -122,7 +122,7 @@ impl View {
         let network = lock::network(&options.params);
         index.check_genesis(&network)?;
         let coins = Chainstate::open_read_only(&locked.host, &coins_dir)?;
-        let best = coins.best_block()?.unwrap_or(options.params.genesis_hash);
+        let best = super::complete_best(&coins, &coins_dir)?.unwrap_or(options.params.genesis_hash);
         let tip = index.find(&network, &best)?.ok_or_else(|| super::apart(best))?;
         let upper = RefCell::new(vec![best]);
         let mut view = View { locked, coins, index, network, tip, rows: None, upper, active: OnceCell::new() };

@@ -13,6 +13,7 @@ use crate::options::Options;
 use crate::reporting::Events;
 use crate::reporting::Reporter;
 use crate::snapshot::rollback::{Rollback, RolledBack};
+use crate::snapshot::unfinished::{Claim, new_file, with_end};
 use crate::threads;
 use crate::threads::shares::{Shares, in_order};
 use crate::utxo_stats::hashed::{self, HashedCoins};
@@ -63,6 +64,12 @@ pub enum DumpOut<'w> {
     /// A new file with this name.
     File(PathBuf),
     /// A pipe, through this writer.
+    Stream(&'w mut (dyn Write + Send)),
+}
+
+/// A destination that is ready to be written.
+enum Place<'w> {
+    File(Claim),
     Stream(&'w mut (dyn Write + Send)),
 }
 
@@ -125,9 +132,14 @@ pub fn dump(options: &Options, target: DumpTarget, out: DumpOut<'_>, events: Eve
     let (locked, reporter, loaded) = begin(options, events)?;
     let (set, chain) = Set::find(&locked, &loaded, target)?;
     let base = chain[set.target.to_usize()];
-    let stem = match &out {
-        DumpOut::File(path) => with_end(path, ".rollback"),
-        DumpOut::Stream(_) => {
+    // Held until the temporary files of the rollback, which are beside the file, are removed.
+    let mut place = match out {
+        DumpOut::File(path) => Place::File(Claim::take(&locked.disk, &path)?),
+        DumpOut::Stream(out) => Place::Stream(out),
+    };
+    let stem = match &place {
+        Place::File(claim) => with_end(claim.path(), ".rollback"),
+        Place::Stream(_) => {
             let dir = locked.layout.private_dir();
             if set.target != set.tip {
                 // bitcoind does not make it. Nothing in it is to outlast the dump, so its name need not be durable.
@@ -136,11 +148,12 @@ pub fn dump(options: &Options, target: DumpTarget, out: DumpOut<'_>, events: Eve
             dir.join("rollback")
         }
     };
-    let source = Source { rolled_back: set.roll_back(&locked, options, &chain, &stem, &reporter)?, view: set.view };
+    let rolled_back = set.roll_back(&locked, options, &chain, &stem, &reporter)?;
+    let source = Source { view: set.view, rolled_back, stop: options.stop.clone() };
     let header = SnapshotHeader { network: options.params.magic, base: base.hash, coins: 0 };
-    let written = match out {
-        DumpOut::File(path) => source.write_file(&locked.disk, &path, header, options.par)?,
-        DumpOut::Stream(out) => source.write_stream(out, header, options.par)?,
+    let written = match &mut place {
+        Place::File(claim) => source.write_file(claim, header, options.par)?,
+        Place::Stream(out) => source.write_stream(&mut **out, header, options.par)?,
     };
     Ok(DumpReport {
         coins_written: written.coins,
@@ -174,34 +187,19 @@ pub fn dump_live(
     let disk = &options.disk;
     // A pipe receives the bytes as they are produced.
     let is_pipe = disk.is_pipe(path).map_err(store::Fault::from)?;
-    let path = if is_pipe { path.to_path_buf() } else { new_file(&**disk, path)? };
-    let (above, base) = {
-        let index = live.index.read();
-        let above: Vec<(NodeId, IndexEntry)> =
-            index.headers().path(target, tip).into_iter().map(|id| (id, index.entry(id))).collect();
-        (above, index.entry(target))
-    };
-    let mut rolled_back = None;
-    if !above.is_empty() {
-        let stem = with_end(&path, ".rollback");
-        let shares = Shares::of(view.table_bytes());
-        let mut rollback = Rollback::new(options.host(), &stem, shares, options.dbcache_bytes / 8);
-        for (id, entry) in above.iter().rev() {
-            let (Some(bytes), Some(undo)) = (live.block(*id)?, live.undo(*id)?) else {
-                let why = "Could not roll back to requested height since necessary block data is already pruned.";
-                return Err(Fault::refused(why, PRUNED_ADVICE));
-            };
-            rollback.disconnect(entry, &bytes, &undo)?;
-        }
-        rolled_back = Some(rollback.finish()?);
-    }
+    // Held until the temporary files of the rollback, which are beside the file, are removed.
+    let claim = if is_pipe { None } else { Some(Claim::take(disk, &new_file(&**disk, path)?)?) };
+    let stem = with_end(claim.as_ref().map_or(path, Claim::path), ".rollback");
+    let rolled_back = roll_back_live(live, &view, tip, target, &stem)?;
+    let base = live.index.read().entry(target);
     let header = SnapshotHeader { network: options.params.magic, base: base.hash, coins: 0 };
-    let source = Source { view, rolled_back };
-    let written = if is_pipe {
-        let mut out = reader_of(disk, &path, &options.stop)?;
-        source.write_stream(&mut *out, header, options.par)?
-    } else {
-        source.write_file(disk, &path, header, options.par)?
+    let source = Source { view, rolled_back, stop: options.stop.clone() };
+    let written = match &claim {
+        Some(claim) => source.write_file(claim, header, options.par)?,
+        None => {
+            let mut out = reader_of(disk, path, &options.stop)?;
+            source.write_stream(&mut *out, header, options.par)?
+        }
     };
     Ok(DumpReport {
         coins_written: written.coins,
@@ -214,6 +212,40 @@ pub fn dump_live(
         bytes: written.bytes,
         seconds: begun.elapsed().as_secs_f64(),
     })
+}
+
+/// Reads the blocks above `target` up to `tip`, the highest first; `None` if there are none.
+fn roll_back_live(
+    live: &Live,
+    view: &CoinsView,
+    tip: NodeId,
+    target: NodeId,
+    stem: &Path,
+) -> Result<Option<RolledBack>, Fault> {
+    let options = &live.options;
+    let above: Vec<(NodeId, IndexEntry)> = {
+        let index = live.index.read();
+        index.headers().path(target, tip).into_iter().map(|id| (id, index.entry(id))).collect()
+    };
+    if above.is_empty() {
+        return Ok(None);
+    }
+    let shares = Shares::of(view.table_bytes());
+    let mut rollback = Rollback::new(options.host(), stem, shares, options.dbcache_bytes / 8);
+    for (id, entry) in above.iter().rev() {
+        check_stop(&options.stop)?;
+        let (Some(bytes), Some(undo)) = (live.block(*id)?, live.undo(*id)?) else {
+            let why = "Could not roll back to requested height since necessary block data is already pruned.";
+            return Err(Fault::refused(why, PRUNED_ADVICE));
+        };
+        rollback.disconnect(entry, &bytes, &undo)?;
+    }
+    rollback.finish().map(Some)
+}
+
+/// Ends a dump if the program is to end.
+fn check_stop(stop: &AtomicBool) -> Result<(), Fault> {
+    if stop.load(Relaxed) { Err(Fault::Stopped) } else { Ok(()) }
 }
 
 /// Opens a named pipe; waits until it has a reader.
@@ -242,27 +274,6 @@ fn transactions(options: &Options, chain: &[&IndexEntry], height: Height) -> u64
     let from = known.map_or(0, |known| known.height.to_usize() + 1);
     let sum = |entries: &[&IndexEntry]| entries.iter().map(|entry| u64::from(entry.tx_count)).sum::<u64>();
     known.map_or(0, |known| known.chain_tx_count) + sum(&up_to[from..])
-}
-
-pub(super) fn with_end(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.to_path_buf().into_os_string();
-    name.push(end);
-    PathBuf::from(name)
-}
-
-/// The absolute path of a file that does not exist yet.
-///
-/// # Errors
-///
-/// It exists; an I/O error.
-pub(super) fn new_file(disk: &dyn Disk, path: &Path) -> Result<PathBuf, Fault> {
-    let path = std::path::absolute(path)
-        .map_err(|why| Fault::system(format!("{}: {why}", path.display()), "Name a file that can be made", why))?;
-    if disk.metadata(&path).map_err(store::Fault::from)?.is_some() {
-        let why = format!("{} already exists.", path.display());
-        return Err(Fault::refused(why, "If you are sure this is what you want, move it out of the way first"));
-    }
-    Ok(path)
 }
 
 /// The set to dump or to roll back.
@@ -356,6 +367,7 @@ impl Set {
         let shares = Shares::of(self.view.table_bytes());
         let mut rollback = Rollback::new(locked.host.clone(), stem, shares, options.dbcache_bytes);
         for entry in chain[to.to_usize() + 1..=from.to_usize()].iter().rev() {
+            check_stop(&options.stop)?;
             let (Some(data), Some(undo)) = (entry.data(), entry.undo()) else {
                 let why = format!(
                     "Could not roll back to requested height since necessary block data is already pruned. (block {} at height \
@@ -424,6 +436,8 @@ struct Written {
 pub(super) struct Source {
     pub(super) view: CoinsView,
     pub(super) rolled_back: Option<RolledBack>,
+    /// Whether the program is to end: looked at before each share.
+    pub(super) stop: Arc<AtomicBool>,
 }
 
 impl Source {
@@ -436,12 +450,13 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// Damaged tables; an I/O error; errors of `each`.
+    /// Damaged tables; an I/O error; errors of `each`; the program is to end.
     pub(super) fn coins(
         &self,
         share: usize,
         mut each: impl FnMut(&OutPoint, &[u8]) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
+        check_stop(&self.stop)?;
         if let Some(rolled_back) = &self.rolled_back {
             return rolled_back.coins(&self.view, share, each);
         }
@@ -485,26 +500,34 @@ impl Source {
 
     /// The count is at the beginning but known last. It is filled in at the end, and then the file is read once more
     /// for its hash, which costs less than counting the coins of all tables first.
-    fn write_file(
-        &self,
-        disk: &Arc<dyn Disk>,
-        path: &Path,
-        header: SnapshotHeader,
-        par: usize,
-    ) -> Result<Written, Fault> {
-        let unfinished = Unfinished::create(disk, &with_end(path, ".incomplete"))?;
+    fn write_file(&self, claim: &Claim, header: SnapshotHeader, par: usize) -> Result<Written, Fault> {
+        let unfinished = claim.create()?;
         let mut out = Appender::new(unfinished.file.clone(), HEADER_BYTES as u64);
         let (coins, hash) = self.write_body(par, |body| Ok(out.write_all(body).map_err(store::Fault::from)?))?;
         let bytes = out.offset();
         unfinished.file.write_at(0, &SnapshotHeader { coins, ..header }.encode()).map_err(store::Fault::from)?;
         let sha256 = std::thread::scope(|scope| {
             let syncing = threads::spawn(scope, "sync", || unfinished.file.sync().map_err(store::Fault::from))?;
-            let sha256 = hash_file(&*unfinished.file, bytes);
+            let sha256 = self.hash_file(&*unfinished.file, bytes);
             syncing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             sha256
         })?;
-        unfinished.finish(path)?;
-        Ok(Written { coins, hash, sha256, bytes, path: Some(path.to_path_buf()) })
+        unfinished.finish()?;
+        Ok(Written { coins, hash, sha256, bytes, path: Some(claim.path().to_path_buf()) })
+    }
+
+    fn hash_file(&self, file: &dyn DiskFile, bytes: u64) -> Result<[u8; 32], Fault> {
+        let mut sha = Sha256::new();
+        let mut buffer = vec![0; PIECE_BYTES];
+        let mut at = 0;
+        while at < bytes {
+            check_stop(&self.stop)?;
+            let count = usize::try_from(bytes - at).unwrap_or(usize::MAX).min(PIECE_BYTES);
+            file.read_exact_at(at, &mut buffer[..count]).map_err(store::Fault::from)?;
+            sha.update(&buffer[..count]);
+            at += count as u64;
+        }
+        Ok(sha.finalize())
     }
 
     fn write_stream(&self, out: &mut dyn Write, header: SnapshotHeader, par: usize) -> Result<Written, Fault> {
@@ -533,64 +556,5 @@ impl Source {
         let (_, hash) = self.write_body(par, &mut put)?;
         out.flush().map_err(not_written)?;
         Ok(Written { coins, hash, sha256: sha.finalize(), bytes, path: None })
-    }
-}
-
-fn hash_file(file: &dyn DiskFile, bytes: u64) -> Result<[u8; 32], Fault> {
-    let mut sha = Sha256::new();
-    let mut buffer = vec![0; PIECE_BYTES];
-    let mut at = 0;
-    while at < bytes {
-        let count = usize::try_from(bytes - at).unwrap_or(usize::MAX).min(PIECE_BYTES);
-        file.read_exact_at(at, &mut buffer[..count]).map_err(store::Fault::from)?;
-        sha.update(&buffer[..count]);
-        at += count as u64;
-    }
-    Ok(sha.finalize())
-}
-
-/// An unfinished file; removed on drop unless it is finished.
-pub(super) struct Unfinished {
-    disk: Arc<dyn Disk>,
-    pub(super) file: Arc<dyn DiskFile>,
-    is_finished: bool,
-}
-
-impl Unfinished {
-    /// Creates it; replaces one that a killed run left.
-    ///
-    /// # Errors
-    ///
-    /// An I/O error.
-    pub(super) fn create(disk: &Arc<dyn Disk>, path: &Path) -> Result<Unfinished, Fault> {
-        if disk.metadata(path).map_err(store::Fault::from)?.is_some() {
-            disk.remove_file(path).map_err(store::Fault::from)?;
-        }
-        let file = disk.create(path).map_err(|why| {
-            let text = format!("Couldn't open file {} for writing. ({})", path.display(), why.source);
-            Fault::system(text, "Name a file in a directory that this user may write to", why.source)
-        })?;
-        Ok(Unfinished { disk: disk.clone(), file, is_finished: false })
-    }
-
-    /// Renames it to its final name, which must not exist.
-    ///
-    /// # Errors
-    ///
-    /// The name exists; an I/O error.
-    pub(super) fn finish(mut self, path: &Path) -> Result<(), Fault> {
-        new_file(&*self.disk, path)?;
-        self.disk.rename(self.file.path(), path).map_err(store::Fault::from)?;
-        self.is_finished = true;
-        let parent = path.parent().unwrap_or(Path::new("/"));
-        Ok(self.disk.sync_dir(parent).map_err(store::Fault::from)?)
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        if !self.is_finished {
-            let _ = self.disk.remove_file(self.file.path());
-        }
     }
 }

@@ -3,7 +3,8 @@
 //! Each block is read once, and its outputs are looked up in one sorted batch; memory does not grow with the set or the
 //! chain. Absent on purpose: a sync that uses such a file (`session`).
 
-use super::dump::{Unfinished, begin, new_file, opened, with_end};
+use super::dump::{begin, opened};
+use super::unfinished::{Claim, new_file};
 use crate::fault::Fault;
 use crate::options::Options;
 use crate::reporting::Events;
@@ -53,7 +54,8 @@ pub fn make_hints(options: &Options, path: &Path, events: Events<'_>) -> Result<
         let why = format!("block {hash} at height {height} is pruned");
         return Err(Fault::refused(why, "Make hints from a data directory that has all blocks"));
     }
-    let unfinished = Unfinished::create(&locked.disk, &with_end(&path, ".incomplete"))?;
+    let claim = Claim::take(&locked.disk, &path)?;
+    let unfinished = claim.create()?;
     unfinished.file.write_at(0, &hints::header(tip.height)).map_err(store::Fault::from)?;
     let mut out = Appender::new(unfinished.file.clone(), HEADER_BYTES as u64);
     let shares: Vec<&[&IndexEntry]> = chain[1..].chunks(BLOCKS_PER_SHARE).collect();
@@ -75,7 +77,7 @@ pub fn make_hints(options: &Options, path: &Path, events: Events<'_>) -> Result<
     })?;
     unfinished.file.sync().map_err(store::Fault::from)?;
     let bytes = out.offset();
-    unfinished.finish(&path)?;
+    unfinished.finish()?;
     Ok(HintsReport { path, height: tip.height, best: tip.hash, unspent, bytes, seconds: reporter.seconds() })
 }
 

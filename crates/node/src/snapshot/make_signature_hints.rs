@@ -4,7 +4,8 @@
 //! Each block is read once with its undo data, and its scripts run, but no signature is verified: wrong hints do no
 //! harm. Absent on purpose: the use of the file, in the stages of the pipeline and of an audit.
 
-use super::dump::{Unfinished, begin, new_file, with_end};
+use super::dump::begin;
+use super::unfinished::{Claim, new_file};
 use crate::fault::Fault;
 use crate::offline::files::{self, ChainFiles, Needs};
 use crate::options::Options;
@@ -43,7 +44,8 @@ pub fn make_signature_hints(options: &Options, path: &Path, events: Events<'_>) 
     let mut chain = ChainFiles::open(options, Height::GENESIS, None, Needs::Rules, None)?;
     chain.hints = None; // No signature is verified.
     let last = chain.last();
-    let unfinished = Unfinished::create(&locked.disk, &with_end(&path, ".incomplete"))?;
+    let claim = Claim::take(&locked.disk, &path)?;
+    let unfinished = claim.create()?;
     let mut writer = Writer::new(unfinished.file.clone(), last);
     let work = |share: usize| {
         let height = Height::new(share as u32 + 1);
@@ -63,7 +65,7 @@ pub fn make_signature_hints(options: &Options, path: &Path, events: Events<'_>) 
         Ok(writer.put(&hash, &hints)?)
     })?;
     let bytes = writer.finish()?;
-    unfinished.finish(&path)?;
+    unfinished.finish()?;
     let best = chain.hash(last);
     Ok(SignatureHintsReport { path, height: last, best, inputs, bytes, seconds: reporter.seconds() })
 }

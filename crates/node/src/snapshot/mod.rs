@@ -20,6 +20,7 @@ mod room;
 mod runs;
 pub(crate) mod served_sets;
 pub(crate) mod stream;
+mod unfinished;
 pub(crate) mod validate;
 
 pub use dump::{DumpOut, DumpReport, DumpTarget, dump, dump_live};
@@ -29,6 +30,7 @@ pub use make_hints::{HintsReport, make_hints};
 pub use make_signature_hints::{SignatureHintsReport, make_signature_hints};
 pub use parts::{CoinParts, CoinsOf, coins_in_parts};
 pub use stream::{Got, SharedStream, SnapshotStream};
+pub use unfinished::Claim;
 
 /// Advice if a snapshot is not loaded.
 const LOAD_ADVICE: &str = "Nothing was changed: give the snapshot that this reason asks for, or sync without one";

@@ -10,6 +10,7 @@
 use super::dump::{self, DumpTarget, Set, Source};
 use super::file::{CoinsReader, PIECE_BYTES, SnapshotFile, network_of};
 use super::look;
+use super::unfinished::with_end;
 use crate::fault::Fault;
 use crate::options::Options;
 use crate::reporting::Events;
@@ -64,7 +65,8 @@ enum Coins<'f> {
 }
 
 /// Opens a set, divided into parts of about `part_bytes` of tables or file, and passes it to `work`. If the set must be
-/// rolled back, the changes are in temporary files whose names begin with `beside`.
+/// rolled back, the changes are in temporary files whose names begin with `beside`: the file to be made, which the
+/// caller has claimed.
 ///
 /// # Errors
 ///
@@ -83,9 +85,8 @@ pub fn coins_in_parts<R>(
             let (locked, reporter, loaded) = dump::begin(options, events)?;
             let (set, chain) = Set::find(&locked, &loaded, target)?;
             let base = chain[set.target.to_usize()];
-            let rolled_back =
-                set.roll_back(&locked, options, &chain, &dump::with_end(beside, ".rollback"), &reporter)?;
-            let source = Source { view: set.view, rolled_back };
+            let rolled_back = set.roll_back(&locked, options, &chain, &with_end(beside, ".rollback"), &reporter)?;
+            let source = Source { view: set.view, rolled_back, stop: options.stop.clone() };
             let shares = source.shares().count();
             let share_bytes = (source.view.table_bytes() / shares as u64).max(1);
             let shares_per_part = usize::try_from(part_bytes / share_bytes).unwrap_or(usize::MAX).clamp(1, shares);

@@ -25,6 +25,7 @@
 
 use crate::chain::{block, chain, coinbase, file, hash_of, numbered_coinbase, put, spend, spend_to_one, subsidy};
 use crate::data_directory::{DATADIR, options};
+use crate::existing::leave_heads;
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use indexes::locator;
 use indexes::txindex::{self, DiskTxPos};
@@ -140,6 +141,28 @@ fn indexes_made_with_the_blocks_are_those_made_from_the_files() {
 }
 
 /// The watchdog expects reports until the last one. What follows the last block, a commit and compactions, has none.
+/// Core writes coins in several batches, between which the set has no best block: the tip is unknown.
+#[test]
+fn half_flushed_coins_of_core_answer_no_look_up() {
+    let blocks = chain(BLOCKS);
+    let disk = indexed(&blocks);
+    leave_heads(&disk, hash_of(&blocks[110]), hash_of(&blocks[109]));
+    let options = options(&disk, false);
+    let block = BlockId::Hash(hash_of(&blocks[5]));
+    let txid = spends(&blocks[5])[0].0;
+    let silent = SilentQuestion::default();
+    for (row, why) in [
+        ("tx", jobs::tx(&options, txid, &|_| ()).err()),
+        ("filter", jobs::filter(&options, &block, &|_| ()).err()),
+        ("coins", jobs::set_info_at(&options, &block, &|_| ()).err()),
+        ("spender", jobs::spender(&options, OutPoint { txid, vout: 0 }, &|_| ()).err()),
+        ("silent payments", jobs::silent_payments(&options, &block, &silent, &|_| ()).err()),
+    ] {
+        let why = why.unwrap_or_else(|| panic!("{row}: answered")).to_string();
+        assert!(why.contains("last flush bitcoind did not finish"), "{row}: {why}");
+    }
+}
+
 #[test]
 fn indexing_ends_its_reports_with_the_last_block() {
     let disk = disk_with(&chain(BLOCKS));

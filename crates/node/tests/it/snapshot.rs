@@ -265,6 +265,19 @@ fn a_dump_that_is_stopped_leaves_no_file_of_that_name() {
     panic!("it has fewer operations");
 }
 
+/// Ctrl-C, and the server's `stop`.
+#[test]
+fn a_dump_ends_with_the_program_and_leaves_nothing() {
+    let disk = disk_with(&file(&chain(120)), None);
+    let options = options(&disk, false);
+    options.stop.store(true, Ordering::SeqCst);
+    for target in [DumpTarget::Tip, DumpTarget::Height(Height::new(100))] {
+        let done = jobs::dump(&options, target, DumpOut::File("/out/x".into()), &|_| ());
+        assert!(matches!(done, Err(node::Fault::Stopped)), "{target:?}: {done:?}");
+        assert_eq!(disk.list(Path::new("/out")).unwrap(), [], "{target:?}");
+    }
+}
+
 /// What is loaded in these tests.
 struct Loading {
     /// At height 110, with headers to 399.

@@ -119,7 +119,8 @@ fn with_reserved_value(params: &Params, tree: &node::chain::tree::Tree, raw: Vec
         return raw;
     }
     let coinbase = parsed.transaction(0);
-    if coinbase.has_witness() {
+    // Each input has a stack of witnesses. A transaction with more than one input is no coinbase: it is refused as it is.
+    if coinbase.has_witness() || coinbase.input_count() != 1 {
         return raw;
     }
     let old = coinbase.bytes();

@@ -1,7 +1,7 @@
 //! Calls about connections and peers. Source: Bitcoin Core b88bffe, rpc/net.cpp.
 
 use crate::args::Args;
-use crate::context::Context;
+use crate::context::{Context, Program};
 use crate::error::{Code, RpcError};
 use crate::json::{Fields, Json};
 use crate::registry::{Arg, Call, Kind, Run};
@@ -346,9 +346,9 @@ fn set_ban(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
 /// Writes the bans to the file; on an error they last until the program ends, as in Core, and the caller gets the
 /// error.
 fn keep(context: &Context, now: i64) -> Result<Json, RpcError> {
-    let bans = context.program.peers.bans().list(now);
-    context.program.bans.write(&bans).map_err(|why| RpcError::new(Code::Database, why.to_string()))?;
-    Ok(Json::Null)
+    let Program { bans, peers, .. } = &context.program;
+    let written = bans.write(|| peers.bans().list(now));
+    written.map(|()| Json::Null).map_err(|why| RpcError::new(Code::Database, why.to_string()))
 }
 
 fn clear_banned(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {

@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::error::{Code, RpcError};
 use crate::json::Json;
 use crate::registry::{Arg, Call, Kind, Run};
+use node::Fault;
 use node::handle::NotLoaded;
 use node::jobs::{check_snapshot, dump_live};
 use std::path::{Path, PathBuf};
@@ -81,6 +82,8 @@ fn dump_tx_out_set(context: &Context, args: &Args<'_>) -> Result<Json, RpcError>
     if !path.parent().is_some_and(|dir| dir.is_dir()) {
         return Err(RpcError::parameter(format!("Couldn't open file {} for writing.", incomplete.display())));
     }
+    let busy = || RpcError::misc("Another dump of the UTXO set is in progress. Call again when it has ended");
+    let _turn = context.begin_dump().ok_or_else(busy)?;
     let (view, tip) = context.ask(|quiet| Ok((quiet.coins()?, quiet.tip().0)))?;
     let (target, transactions) = {
         let index = live.index.read();
@@ -91,7 +94,10 @@ fn dump_tx_out_set(context: &Context, args: &Args<'_>) -> Result<Json, RpcError>
         (target, known_transactions(&live, &index, target).unwrap_or(0))
     };
     let report = dump_live(&live, view, tip, target, transactions, &path);
-    let report = report.map_err(|why| RpcError::misc(why.what()))?;
+    let report = report.map_err(|why| match why {
+        Fault::Stopped => RpcError::from(why),
+        why => RpcError::misc(why.what()),
+    })?;
     Ok(Json::object()
         .put("coins_written", report.coins_written)
         .put("base_hash", report.base_hash)

@@ -4,6 +4,9 @@ use crate::site::Site;
 use node::handle::Verified;
 use primitives::{BlockHash, Hash256, Header, hex};
 use server::json::Json;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
 
 /// A block of regtest with nothing but a coinbase, and its hash.
 fn block(prev: BlockHash, height: u8, time: u32) -> (Vec<u8>, BlockHash) {
@@ -19,12 +22,17 @@ pub(crate) fn block_paying(script: &[u8], prev: BlockHash, height: u8, time: u32
     primitives::encode::put_compact_size(&mut coinbase, script.len() as u64);
     coinbase.extend_from_slice(script);
     coinbase.extend_from_slice(&[0; 4]);
-    let root = Hash256(kernels::sha256::sha256(&kernels::sha256::sha256(&coinbase)));
+    block_of(&coinbase, prev, time)
+}
+
+/// A block of regtest with only this transaction, which has no witness, and its hash.
+pub(crate) fn block_of(tx: &[u8], prev: BlockHash, time: u32) -> (Vec<u8>, BlockHash) {
+    let root = Hash256(kernels::sha256::sha256(&kernels::sha256::sha256(tx)));
     let mined = (0..).map(|nonce| Header::new(0x2000_0000, prev, root, time, 0x207f_ffff, nonce));
     let header = mined.into_iter().find(|header| header.hash().as_bytes()[31] < 0x7f).unwrap();
     let mut bytes = header.0.to_vec();
     bytes.push(1);
-    bytes.extend_from_slice(&coinbase);
+    bytes.extend_from_slice(tx);
     (bytes, header.hash())
 }
 
@@ -163,6 +171,65 @@ fn verifychain_says_whether_all_was_checked() {
     }
     let log = std::fs::read_to_string(site.log_path()).unwrap();
     assert!(log.contains(&format!("Block verification stopping at height {last} (no data).")), "{log}");
+}
+
+/// Changes a byte of a file in place, as a bad drive does; the same again changes it back.
+fn flip(path: &Path, at: u64) {
+    let mut file = File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.seek(SeekFrom::Start(at)).unwrap();
+    file.read_exact(&mut byte).unwrap();
+    file.seek(SeekFrom::Start(at)).unwrap();
+    file.write_all(&[byte[0] ^ 0x80]).unwrap();
+}
+
+/// Core's `VerifyDBResult::CORRUPTED_BLOCK_DB`: damage is a result, with its reason in debug.log, not an error.
+#[test]
+fn verifychain_finds_damaged_and_missing_files() {
+    /// Bytes of a record before a block, and of the undo record of a block without spends.
+    const HEADER: u64 = 8;
+    const UNDO: u64 = HEADER + 1 + 32;
+    let site = Site::still();
+    assert!(site.call("generatetodescriptor", "[3, \"raw(51)\"]").is_ok());
+    let all = |level| text(site.call("verifychain", &format!("[{level}, 0]")));
+    assert_eq!(all(4), "true");
+    let bytes = |height| {
+        let hash = text(site.call("getblockhash", &format!("[{height}]")));
+        let hex = text(site.call("getblock", &format!("[{hash}, 0]")));
+        (hex.len() as u64 - 2) / 2
+    };
+    let block = (0..2).map(|height| HEADER + bytes(height)).sum::<u64>() + HEADER;
+    let blocks = site.net_dir().join("blocks");
+    let (blk, rev) = (blocks.join("blk00000.dat"), blocks.join("rev00000.dat"));
+    for (row, file, at, level, want) in [
+        ("magic of the record", &blk, block - 8, 0, "ReadBlock failed at 2, hash="),
+        ("size of the record", &blk, block - 1, 0, "ReadBlock failed at 2, hash="),
+        ("time in the header", &blk, block + 68, 0, "its header has the hash"),
+        ("number of transactions", &blk, block + 80, 0, "ReadBlock failed at 2, hash="),
+        ("version of the coinbase", &blk, block + 82, 1, "found bad block at 2, hash="),
+        ("checksum of the undo data", &rev, UNDO + HEADER + 1, 2, "found bad undo data at 2, hash="),
+    ] {
+        flip(file, at);
+        let found: Vec<String> = (0..=4).map(all).collect();
+        flip(file, at);
+        let expected: Vec<&str> = (0..=4).map(|at| if at < level { "true" } else { "false" }).collect();
+        assert_eq!(found, expected, "{row}");
+        let log = std::fs::read_to_string(site.log_path()).unwrap();
+        let line = log.lines().rfind(|line| line.contains("Verification error: ")).unwrap_or_default();
+        assert!(line.contains(want), "{row}: {want} in {line}");
+        assert_eq!(all(4), "true", "{row}: mended");
+    }
+    // Not by the call, which commits first: a job whose files are gone ends.
+    let live = site.handle.live().unwrap();
+    for (file, level, want) in [(&rev, 2, "found bad undo data at 3, hash="), (&blk, 0, "ReadBlock failed at 3, hash=")]
+    {
+        let (view, tip) = site.handle.ask(|quiet| Ok((quiet.coins()?, quiet.tip().0))).unwrap();
+        let away = file.with_extension("away");
+        std::fs::rename(file, &away).unwrap();
+        let found = live.verify(view, tip, level, 0, 1 << 20);
+        std::fs::rename(&away, file).unwrap();
+        assert!(matches!(&found, Ok(Verified::Wrong(why)) if why.starts_with(want)), "{found:?}");
+    }
 }
 
 /// Core's `VerifyDBResult::INTERRUPTED`: who stops the program does not wait for the checks.

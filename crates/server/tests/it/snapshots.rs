@@ -143,3 +143,56 @@ fn loadtxoutset_says_why_not_in_cores_words() {
         "-32603 Unable to load UTXO snapshot: Population failed: Work does not exceed active chainstate. (",
     );
 }
+
+/// Two calls for one file would write into each other's: a second dump is refused until the first has ended.
+#[cfg(unix)]
+#[test]
+fn dumptxoutset_is_made_one_at_a_time() {
+    const BUSY: &str = "-1 Another dump of the UTXO set is in progress. Call again when it has ended";
+    let site = Site::still();
+    assert!(site.call("generatetodescriptor", "[3, \"raw(51)\"]").is_ok());
+    let dump = |name: &str| text(site.call("dumptxoutset", &format!("[\"{name}\", \"latest\"]")));
+    let pipe = site.net_dir().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let piped = std::thread::scope(|scope| {
+        // It waits for a reader; a call below may come before it.
+        let first = scope.spawn(|| {
+            loop {
+                let got = dump("pipe");
+                if got != BUSY {
+                    return got;
+                }
+            }
+        });
+        let refused = (0..1_000_000).map(|number| format!("set{number}")).find(|name| dump(name) == BUSY).unwrap();
+        assert!(!site.net_dir().join(&refused).exists());
+        let piped = std::fs::read(&pipe).unwrap();
+        let got = first.join().unwrap();
+        assert!(got.starts_with("{\"coins_written\":3,"), "{got}");
+        piped
+    });
+    let got = dump("after");
+    assert!(got.starts_with("{\"coins_written\":3,"), "{got}");
+    assert!(std::fs::read(site.net_dir().join("after")).unwrap() == piped);
+}
+
+/// Whoever ends the program does not wait for a dump, and nothing of it is left.
+#[test]
+fn dumptxoutset_ends_with_the_program() {
+    let site = Site::still();
+    assert!(site.call("generatetodescriptor", "[3, \"raw(51)\"]").is_ok());
+    let live = site.handle.live().unwrap();
+    let (view, tip) = site.handle.ask(|quiet| Ok((quiet.coins()?, quiet.tip().0))).unwrap();
+    live.options.stop.store(true, std::sync::atomic::Ordering::SeqCst);
+    for below in [0_u32, 2] {
+        let target = {
+            let tree = live.index.headers();
+            tree.ancestor(tip, tree.height(tip) - below)
+        };
+        let done = node::jobs::dump_live(&live, view.clone(), tip, target, 0, &site.net_dir().join("dump"));
+        assert!(matches!(done, Err(node::Fault::Stopped)), "{below}: {done:?}");
+    }
+    let names = std::fs::read_dir(site.net_dir()).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("dump")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}

@@ -1,6 +1,6 @@
 //! `submitblock` beside the answers of bitcoind b88bffe to the same blocks, and the chain after a bad one.
 
-use crate::calls::text;
+use crate::calls::{block_of, text};
 use crate::site::Site;
 use primitives::{BlockHash, Header, hex};
 use server::json::Json;
@@ -92,6 +92,22 @@ fn submitblock_of_a_child_of_a_bad_block_is_inconclusive() {
         assert_eq!(submit(block), want, "{row}");
         assert_eq!(text(site.call("getbestblockhash", "[]")), tip, "{row}");
     }
+}
+
+/// Core's `CheckBlock`: a first transaction with two inputs is no coinbase. Its header does not enter the tree.
+#[test]
+fn submitblock_refuses_a_coinbase_of_two_inputs() {
+    let input = |outpoint: &str| format!("{outpoint}025151ffffffff");
+    let null = format!("{}ffffffff", "00".repeat(32));
+    let other = format!("{}00000000", "11".repeat(32));
+    // A commitment to witnesses, and no witness: Core adds that of the coinbase.
+    let outputs = format!("02{}0151{}266a24aa21a9ed{}", "00".repeat(8), "00".repeat(8), "22".repeat(32));
+    let tx = format!("0200000002{}{}{outputs}00000000", input(&null), input(&other));
+    let genesis = BlockHash::literal("0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206");
+    let (block, hash) = block_of(&hex::decode(&tx).unwrap(), genesis, 1_296_688_700);
+    let site = Site::new(None);
+    assert_eq!(text(site.call("submitblock", &format!("[\"{}\"]", hex::encode(&block)))), "\"bad-cb-missing\"");
+    assert_eq!(text(site.call("getblockheader", &format!("[\"{hash}\"]"))), "-5 Block not found");
 }
 
 /// Of two blocks with the same work the chain ends with the one that was received first, once nothing is known against it;

@@ -22,12 +22,14 @@ mod prune_height;
 mod shared;
 #[cfg(test)]
 mod tests;
+mod transaction_count;
 
 pub use body::{Body, Validity};
 pub(crate) use marks::OfferedHeaders;
 pub(crate) use orphans::Uncounted;
 pub use prune_height::PruneHeight;
 pub use shared::{Headers, SharedIndex};
+pub use transaction_count::TransactionCount;
 
 use crate::chain::best_chain::CandidateSet;
 use crate::chain::headers;
@@ -239,12 +241,6 @@ impl BlockIndex {
     pub fn serve(&self, hash: &BlockHash) -> Option<(FilePos, u32)> {
         let body = self.body(self.headers.find(hash).filter(|&id| self.is_shown(id))?);
         Some((body.location()?, body.size()))
-    }
-
-    /// Number of transactions of the chain up to a block, from genesis to the block itself.
-    pub fn transactions_up_to(&self, id: NodeId) -> u64 {
-        let chain = std::iter::successors(Some(id), |&id| self.headers.parent(id));
-        chain.map(|id| u64::from(self.body(id).transactions())).sum()
     }
 
     /// The lowest block up to `tip`, and not on the chain of `other`, that was never connected, according to the index.

@@ -285,6 +285,37 @@ fn prune_height_looks_at_new_blocks_alone() {
     }
 }
 
+/// A repeated query only looks at new blocks: it is made while the past of a snapshot is validated, on the thread of
+/// all connections.
+#[test]
+fn transactions_of_counted_blocks_are_not_counted_again() {
+    let mut index = regtest();
+    let mut chain = vec![GENESIS];
+    for nonce in 1..=6 {
+        let id = header(&mut index, *chain.last().unwrap(), nonce);
+        index.found(id, at(0, u64::from(nonce) * 1000));
+        index.connected(id, 10 * nonce, Some(nonce));
+        chain.push(id);
+    }
+    let branch = header(&mut index, chain[3], 7);
+    let mut seen = TransactionCount::default();
+    for (row, id) in [
+        ("the first", chain[2]),
+        ("above it", chain[4]),
+        ("the same", chain[4]),
+        ("below it", chain[1]),
+        ("above that", chain[5]),
+        ("another branch", branch),
+        ("and back", chain[4]),
+    ] {
+        assert_eq!(index.transactions_since(id, &mut seen), index.transactions_up_to(id), "{row}");
+    }
+    let counted = index.transactions_up_to(chain[4]);
+    // Changed without the index's methods: known blocks are not looked at again.
+    index.bodies[chain[1].index()].set_checked(Validity::Scripts, 1_000);
+    assert_eq!(index.transactions_since(chain[6], &mut seen), counted + 50 + 60);
+}
+
 #[test]
 fn body_lost_without_a_copy_lowers_what_stands_on_it() {
     let mut index = regtest();

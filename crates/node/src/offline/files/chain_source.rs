@@ -156,13 +156,13 @@ fn most_work(entries: &[IndexEntry]) -> usize {
     best.1
 }
 
-/// Approximate bytes of each block of the chain by height (the distance to the next position in its file), and the hash
-/// of the last one.
+/// Hash of each block of the chain by height, and its approximate bytes: the distance to the next position in its file.
 ///
 /// # Errors
 ///
 /// There is no block index, or it is damaged; an I/O error.
-pub fn block_bytes(options: &Options) -> Result<(Vec<u64>, BlockHash), Fault> {
+pub fn block_bytes(options: &Options) -> Result<Vec<(BlockHash, u64)>, Fault> {
     let source = IndexSource::open(options)?;
-    Ok(((0..source.count()).map(|height| u64::from(source.bytes(height))).collect(), source.tip().1))
+    let block = |height| (source.entry(height).hash, u64::from(source.bytes(height)));
+    Ok((0..source.count()).map(block).collect())
 }
