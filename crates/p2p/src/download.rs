@@ -572,10 +572,11 @@ impl Download {
             return;
         }
         let paused = std::mem::take(&mut self.was_paused);
+        let sample = link::Sample { since: self.sampled_at, paused, quiet_after: self.quiet_after() };
         for (id, link) in &mut self.links {
             let Some((bytes, round_trip)) = counters(*id) else { continue };
             link.set_round_trip(round_trip);
-            link.measure(bytes, self.sampled_at, passed, paused, now);
+            link.measure(bytes, &sample, now);
             link.set_limit(self.block_bytes);
             link.forget_lacks(now);
         }

@@ -64,8 +64,8 @@ pub struct Context {
     logging: Mutex<BTreeMap<&'static str, bool>>,
     /// Last known lowest height from which on all blocks are stored.
     prune_height: Mutex<PruneHeight>,
-    /// Held while the UTXO set is dumped.
-    dump: Mutex<()>,
+    /// Held while the UTXO set is dumped to a pipe.
+    dump_to_pipe: Mutex<()>,
     /// Last result of the number of transactions up to a block.
     counted: Mutex<TransactionCount>,
     /// Permits for threads.
@@ -88,7 +88,7 @@ impl Context {
             ended: AtomicBool::new(false),
             logging: Mutex::default(),
             prune_height: Mutex::default(),
-            dump: Mutex::default(),
+            dump_to_pipe: Mutex::default(),
             counted: Mutex::default(),
             pool: Pool::new(THREADS, WORK_QUEUE),
         }
@@ -135,9 +135,10 @@ impl Context {
         index.headers().find(hash).map_or(0, |id| index.transactions_since(id, &mut counted))
     }
 
-    /// Begins a dump of the UTXO set, which lasts until the result is dropped; `None` if another one is in progress.
-    pub(crate) fn begin_dump(&self) -> Option<MutexGuard<'_, ()>> {
-        match self.dump.try_lock() {
+    /// Begins a dump of the UTXO set to a pipe, which lasts until the result is dropped; `None` if another one is in
+    /// progress.
+    pub(crate) fn begin_dump_to_pipe(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.dump_to_pipe.try_lock() {
             Ok(turn) => Some(turn),
             Err(TryLockError::Poisoned(why)) => Some(why.into_inner()),
             Err(TryLockError::WouldBlock) => None,

@@ -87,6 +87,33 @@ impl SpaceWait {
         Ok(())
     }
 
+    /// Repeats long work while the disk is full. The work calls the function that it gets once it has begun, from when
+    /// on it does not wait.
+    ///
+    /// # Errors
+    ///
+    /// Errors of `work`; a full disk only after a stop request.
+    pub(crate) fn repeat<R>(
+        &self,
+        reporter: &Reporter<'_>,
+        mut work: impl FnMut(&dyn Fn()) -> Result<R, Fault>,
+    ) -> Result<R, Fault> {
+        let done = loop {
+            match work(&|| self.end(reporter)) {
+                Err(fault) if fault.is_no_space() => {
+                    if let Err(fault) = self.wait(reporter, fault) {
+                        break Err(fault);
+                    }
+                }
+                done => break done,
+            }
+        };
+        if self.is_said.swap(false, Relaxed) {
+            reporter.disk_wait_ended(done.is_ok());
+        }
+        done
+    }
+
     /// The work was done.
     pub(crate) fn end(&self, reporter: &Reporter<'_>) {
         if self.is_said.swap(false, Relaxed) {

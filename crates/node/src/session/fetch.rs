@@ -31,6 +31,8 @@ const WANTS_MAX: usize = 4096;
 const WINDOW_BYTES: usize = 64 << 20;
 /// The fetch ends after this time without a new block or header.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Minimum bytes in that time of a block on its way: by [`p2p::DELIVERY_RATE_MIN`].
+const USEFUL_BYTES: u64 = 4000 * PATIENCE.as_secs();
 /// Interval for storing the usage of the daily limit.
 const KEEP_INTERVAL: Duration = Duration::from_secs(30);
 /// Maximum wait for a network event, before other conditions are checked.
@@ -79,7 +81,7 @@ pub(super) fn fetch(with: &Fetching<'_>, nodes: &[NodeId], sink: &mut dyn Sink) 
     let (network, receiver) = start(with)?;
     let queue = Queue::new(nodes.to_vec());
     let now = Instant::now();
-    let mut fetch = Fetch { with, network, own, queue, budget, pause: None, last: now, kept: now };
+    let mut fetch = Fetch { with, network, own, queue, budget, pause: None, last: now, received: 0, kept: now };
     let done = fetch.run(&receiver, sink);
     fetch.network.halt();
     let kept = downloaded::keep(&fetch.own, &fetch.budget, with.reporter);
@@ -157,8 +159,11 @@ struct Fetch<'d, 'f> {
     budget: Budget,
     /// Why the user's limits allow no blocks now.
     pause: Option<Pause>,
-    /// When the last block arrived, or a new list was begun because none of the last one did.
+    /// When the last block arrived, or a new list was begun because none of the last one did, or blocks were on their
+    /// way.
     last: Instant,
+    /// Bytes received from all peers at the last look at them.
+    received: u64,
     /// When the usage of the daily limit was stored.
     kept: Instant,
 }
@@ -259,6 +264,12 @@ impl Fetch<'_, '_> {
             !listed.is_empty() && listed.iter().all(|&id| undelivered.contains(&tree.hash(id)))
         };
         if !is_given_up && self.last.elapsed() <= PATIENCE {
+            return false;
+        }
+        let came =
+            progress.received_bytes.saturating_sub(std::mem::replace(&mut self.received, progress.received_bytes));
+        if !is_given_up && progress.in_flight_count > 0 && came >= USEFUL_BYTES {
+            self.last = Instant::now(); // On a slow line a block takes longer than that.
             return false;
         }
         if progress.outbound_count == 0 || !self.queue.pass() {

@@ -16,6 +16,7 @@ use super::stream::{Got, READ_PATIENCE, SnapshotStream, StreamedSnapshot};
 use crate::fault::{Fault, Message};
 use crate::pipeline::stats::Snapshot;
 use crate::reporting::Reporter;
+use crate::reporting::disk_space::SpaceWait;
 use crate::reporting::state::Loading;
 use crate::snapshot::fill::{Batch, FAILED, tell};
 use crate::snapshot::room::{Room, look_at_room};
@@ -110,9 +111,10 @@ fn tries(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
     loop {
         let mut room = Room::default();
         let ended = match can_seek {
-            true => reporter.with_room(|| {
+            true => SpaceWait::default().repeat(reporter, |begun| {
                 // Before all coins are read back, and a piece is downloaded again.
                 room.begin_try(wanted.host, wanted.layout, wanted.next_commit_bytes(), reporter)?;
+                begun();
                 try_fill(wanted, &mut room, reporter)
             }),
             false => try_fill(wanted, &mut room, reporter),

@@ -8,6 +8,7 @@
 use crate::fault::Fault;
 use crate::pipeline::stats::Snapshot;
 use crate::reporting::Reporter;
+use crate::reporting::disk_space::SpaceWait;
 use crate::reporting::state::Loading;
 use crate::snapshot::file::SnapshotFile;
 use crate::snapshot::room::{Room, look_at_room};
@@ -90,7 +91,8 @@ impl Batch {
 pub(super) fn fill(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
     look_at_room(wanted.host, wanted.layout, wanted.file.bytes(), reporter)?;
     let mut room = Room::default();
-    let done = reporter.with_room(|| try_fill(wanted, &mut room, reporter));
+    let wait = SpaceWait::default();
+    let done = wait.repeat(reporter, |begun| try_fill(wanted, &mut room, reporter, begun));
     reporter.last_progress(wanted.stats.clone());
     reporter.loading(None);
     if done.is_err() {
@@ -99,10 +101,12 @@ pub(super) fn fill(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), F
     done
 }
 
-fn try_fill(wanted: &Wanted<'_>, room: &mut Room, reporter: &Reporter<'_>) -> Result<(), Fault> {
+/// Calls `begun` when there is space.
+fn try_fill(wanted: &Wanted<'_>, room: &mut Room, reporter: &Reporter<'_>, begun: &dyn Fn()) -> Result<(), Fault> {
     // The tables of a failed try count as free space.
     store::chainstate::begin_snapshot(&*wanted.host.disk, wanted.layout)?;
     room.begin_try(wanted.host, wanted.layout, 0, reporter)?;
+    begun();
     let base = wanted.file.header.base;
     reporter.log().line(&format!("[snapshot] loading {} coins from snapshot {base}", wanted.file.header.coins));
     let coins = new_chainstate(wanted)?;

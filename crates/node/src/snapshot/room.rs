@@ -15,7 +15,7 @@ const CHECKS_MAX: u32 = 3600;
 
 /// Warns if the tables of a snapshot of `bytes` bytes would not fit. On a full disk the load waits in any case.
 pub(super) fn look_at_room(host: &Host, layout: &Layout, bytes: u64, reporter: &Reporter<'_>) -> Result<(), Fault> {
-    let free = host.disk.free_space_bytes(layout.net_dir()).map_err(store::Fault::from)?;
+    let free = free_bytes(host, layout)?;
     // Each table block has one complete key; the others omit the shared prefix.
     let needed = bytes.saturating_mul(5) / 4 + SPARE_BYTES;
     if free < needed {
@@ -25,6 +25,13 @@ pub(super) fn look_at_room(host: &Host, layout: &Layout, bytes: u64, reporter: &
         reporter.warn(Message::new(why, "Free space; when the disk is full, loading waits for it"));
     }
     Ok(())
+}
+
+/// Free space where the tables are written: `ffwd/` may be on another file system.
+fn free_bytes(host: &Host, layout: &Layout) -> Result<u64, store::Fault> {
+    let private = layout.private_dir();
+    let dir = if host.disk.metadata(&private)?.is_some() { private } else { layout.net_dir().to_owned() };
+    Ok(host.disk.free_space_bytes(&dir)?)
 }
 
 /// The tries of one load. Each writes and removes up to the whole set, so a failed one is not repeated blindly.
@@ -54,7 +61,7 @@ impl Room {
         piece_bytes: u64,
         reporter: &Reporter<'_>,
     ) -> Result<(), Fault> {
-        let free = host.disk.free_space_bytes(layout.net_dir()).map_err(store::Fault::from)?;
+        let free = free_bytes(host, layout)?;
         let bytes = self.begun_bytes.map_or(0, |begun| begun.max(piece_bytes).saturating_add(SPARE_BYTES));
         if free >= bytes || self.checks >= CHECKS_MAX {
             self.begun_bytes = Some(free);

@@ -67,6 +67,10 @@ impl Claim {
         let guard = match locked(&**disk, &lock) {
             Ok(guard) => Some(guard),
             Err(LockError { source: Some(why), .. }) if why.kind() == io::ErrorKind::Unsupported => None,
+            Err(LockError { source: Some(why), .. }) if disk.metadata(&lock).is_ok_and(|there| there.is_some()) => {
+                let text = format!("Couldn't open file {} for writing. ({why})", lock.display());
+                return Err(Fault::system(text, "Remove it if no other command is making that file", why));
+            }
             Err(LockError { source: Some(why), .. }) => return Err(unopened(&incomplete, why)),
             Err(holder) => {
                 let why = format!("{} is being made by {}", path.display(), look::named(&holder));

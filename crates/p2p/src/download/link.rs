@@ -2,7 +2,7 @@
 
 use super::{
     BLOCK_TIMEOUT, DELIVERY_RATE_MIN, DELIVERY_TIMEOUT, HORIZON, IN_FLIGHT_COUNT_MAX, IN_FLIGHT_COUNT_MIN,
-    IN_FLIGHT_COUNT_START, LACKS_MAX, LACKS_MIN, QUIET_AFTER, Reach, STALL_TIMEOUT_MIN, Source,
+    IN_FLIGHT_COUNT_START, LACKS_MAX, LACKS_MIN, Reach, STALL_TIMEOUT_MIN, Source,
 };
 use crate::api::Want;
 use primitives::{BlockHash, Height};
@@ -54,6 +54,17 @@ pub(super) struct Link {
     pub(super) source: Source,
     /// The lowest missing block of its chain, and since when it was requested or the peer reported that it lacks it.
     owed: Option<(Want, Duration)>,
+}
+
+/// An interval for which speeds are measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    /// When it began.
+    pub(super) since: Duration,
+    /// Whether reading was paused in it.
+    pub(super) paused: bool,
+    /// How long a peer may send nothing useful before it is quiet.
+    pub(super) quiet_after: Duration,
 }
 
 impl Link {
@@ -160,6 +171,12 @@ impl Link {
         self.owed = head.filter(|head| is_asked(head) || lacks(head)).map(|head| (head, now));
     }
 
+    /// Forgets a request that it will not answer.
+    pub(super) fn forgo(&mut self, hash: &BlockHash) {
+        self.in_flight.retain(|asked| asked != hash);
+        self.owed = self.owed.filter(|(want, _)| want.hash != *hash);
+    }
+
     /// Whether the peer reported that it has this block, or keeps blocks of this height.
     pub(super) fn keeps(&self, want: &Want) -> bool {
         want.height >= self.reach.height_min
@@ -188,8 +205,10 @@ impl Link {
         bytes / self.speed.unwrap_or(SPEED_START).max(1.0)
     }
 
-    /// Measures the interval that began at `since`, `passed` ago.
-    pub(super) fn measure(&mut self, bytes: u64, since: Duration, passed: Duration, paused: bool, now: Duration) {
+    /// Measures an interval, at whose end the peer had sent `bytes`.
+    pub(super) fn measure(&mut self, bytes: u64, sample: &Sample, now: Duration) {
+        let Sample { since, paused, quiet_after } = *sample;
+        let passed = now.saturating_sub(since);
         let busy_all_along = self.is_busy() && self.busy_since.is_some_and(|busy| busy <= since);
         let came = bytes.saturating_sub(self.sampled_bytes);
         // The counter falls if bytes turn out not to be a block; the maximum is kept, so that bytes up to it do not
@@ -219,7 +238,7 @@ impl Link {
             self.flow_at = now;
         }
         let quiet_for = now.saturating_sub(self.flow_at.max(self.progress_at));
-        self.is_quiet = self.is_busy() && quiet_for > QUIET_AFTER + self.round_trip * 2;
+        self.is_quiet = self.is_busy() && quiet_for > quiet_after + self.round_trip * 2;
         self.busy_samples = self.busy_samples.saturating_add(u32::from(busy_all_along && came > 0));
         self.speed = match self.speed {
             // With few requests in flight, a sample is only a lower bound.

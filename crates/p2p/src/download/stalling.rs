@@ -10,13 +10,16 @@
 use super::link::Link;
 use super::list::List;
 use super::{
-    BLOCK_TIMEOUT, DELIVERY_RATE_MIN, DOWNLOAD_PEER_COUNT_MIN, Download, SLOW_AFTER, SLOW_FACTOR, STALL_TIMEOUT_MAX,
-    Source,
+    BLOCK_TIMEOUT, DELIVERY_RATE_MIN, DOWNLOAD_PEER_COUNT_MIN, Download, QUIET_AFTER, SLOW_AFTER, SLOW_FACTOR,
+    STALL_TIMEOUT_MAX, Source,
 };
 use crate::api::{PeerId, Want};
 use crate::reason::Reason;
-use primitives::Height;
+use primitives::{BlockHash, Height};
 use std::time::Duration;
+
+/// Bytes of a read within the user's limit: see `net`'s token bucket.
+const READ_BYTES: f64 = 2048.0;
 
 impl Download {
     /// Sets the user's limit of the download from all peers together, in bytes a second: where they share little, no
@@ -49,6 +52,14 @@ impl Download {
                 link.overdue(rate_min, now).map(|want| (*id, want, link.keeps(&want)))
             })
             .collect()
+    }
+
+    /// Gives up a request: the peer is on another chain by now.
+    pub fn forgo(&mut self, peer: PeerId, hash: &BlockHash) {
+        if let Some(link) = self.links.get_mut(&peer) {
+            link.forgo(hash);
+            self.disown(peer, hash);
+        }
     }
 
     /// The requests of a peer, lowest first; its speed; and since when its first one stalls.
@@ -124,6 +135,12 @@ impl Download {
     fn delivery_rate_min(&self) -> f64 {
         let share = self.rate_max.map(|rate| rate / (2 * self.busy_count().max(1)) as f64);
         share.map_or(DELIVERY_RATE_MIN, |share| share.min(DELIVERY_RATE_MIN))
+    }
+
+    /// [`QUIET_AFTER`], or two turns of the peers within the user's limit if that is longer.
+    pub(super) fn quiet_after(&self) -> Duration {
+        let turns_s = self.rate_max.map_or(0.0, |rate| 2.0 * READ_BYTES * self.busy_count() as f64 / rate.max(1.0));
+        Duration::try_from_secs_f64(turns_s).unwrap_or(STALL_TIMEOUT_MAX).max(QUIET_AFTER)
     }
 
     fn busy_count(&self) -> usize {

@@ -11,8 +11,10 @@ use crate::rng::Rng;
 use crate::time::Now;
 use std::time::Duration;
 
-/// How long a peer may be silent after the ping.
-const WAKE_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a peer may be silent after the ping. A peer that connects blocks answers late: ffwd after
+/// [`crate::pongs::PATIENCE`].
+const WAKE_TIMEOUT: Duration = Duration::from_secs(60);
+const _: () = assert!(WAKE_TIMEOUT.as_secs() > 2 * crate::pongs::PATIENCE.as_secs());
 
 impl Peer {
     /// Pings the peer after a suspension. During its handshake it has the timeout of that.
@@ -78,16 +80,16 @@ mod tests {
     fn peer_that_is_silent_after_a_suspension_is_gone() {
         type Row = (&'static str, fn(&mut Peer), u64);
         let rows: [Row; 4] = [
-            ("nothing passes", |_| (), 120),
-            ("it sends", |peer| peer.note_received(at(115)), 135),
-            ("it takes what waits before the ping", |peer| peer.note_sent(at(115)), 135),
-            ("it is not read", |peer| assert_eq!(peer.tick_awaited(false, at(115)), Ok(())), 135),
+            ("nothing passes", |_| (), 160),
+            ("it sends", |peer| peer.note_received(at(115)), 175),
+            ("it takes what waits before the ping", |peer| peer.note_sent(at(115)), 175),
+            ("it is not read", |peer| assert_eq!(peer.tick_awaited(false, at(115)), Ok(())), 175),
         ];
         for (row, happens, last) in rows {
             let mut peer = woken();
             happens(&mut peer);
             assert_eq!(peer.tick_awaited(true, at(last)), Ok(()), "{row}");
-            let late = Err(Reason::PingTimeout(Duration::from_secs(21)));
+            let late = Err(Reason::PingTimeout(Duration::from_secs(61)));
             assert_eq!(peer.tick_awaited(true, at(last + 1)), late, "{row}");
         }
     }
@@ -96,8 +98,8 @@ mod tests {
     fn peer_that_answers_after_a_suspension_stays() {
         let mut peer = woken();
         let nonce = peer.nonce;
-        peer.on_pong(nonce, 8, at(119));
-        assert_eq!(peer.tick_awaited(true, at(120)), Ok(()));
+        peer.on_pong(nonce, 8, at(159));
+        assert_eq!(peer.tick_awaited(true, at(160)), Ok(()));
         assert!(!peer.is_awaited());
         assert_eq!(peer.tick_awaited(true, at(500)), Ok(()), "later silence has the usual timeout");
     }

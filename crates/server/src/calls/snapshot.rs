@@ -82,8 +82,9 @@ fn dump_tx_out_set(context: &Context, args: &Args<'_>) -> Result<Json, RpcError>
     if !path.parent().is_some_and(|dir| dir.is_dir()) {
         return Err(RpcError::parameter(format!("Couldn't open file {} for writing.", incomplete.display())));
     }
-    let busy = || RpcError::misc("Another dump of the UTXO set is in progress. Call again when it has ended");
-    let _turn = context.begin_dump().ok_or_else(busy)?;
+    let busy = || RpcError::misc("Another dump to a pipe is in progress. Call again when it has ended");
+    // Two dumps to one file exclude each other by themselves.
+    let _turn = if is_pipe { Some(context.begin_dump_to_pipe().ok_or_else(busy)?) } else { None };
     let (view, tip) = context.ask(|quiet| Ok((quiet.coins()?, quiet.tip().0)))?;
     let (target, transactions) = {
         let index = live.index.read();

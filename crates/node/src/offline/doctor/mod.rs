@@ -36,7 +36,7 @@ use store::blockfiles::BlockFiles;
 use store::undofiles::UndoFiles;
 use store::{FaultKind, Layout, xor};
 
-/// Where `repair` keeps the old index and coins until a rebuild has ended.
+/// Exists from the beginning of a rebuild by `repair` until the sync after it is done.
 pub(crate) fn rebuild_dir(layout: &Layout) -> PathBuf {
     layout.private_dir().join("repair")
 }

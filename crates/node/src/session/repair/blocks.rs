@@ -258,11 +258,14 @@ impl Repair<'_> {
         let given = count - here - left.len();
         let with =
             Fetching { options: self.options, sync: self.sync, reporter: &opened.reporter, chain: opened.chain() };
-        let missing = fetch::fetch(&with, &left, &mut mender);
-        // What was put back stays, however the fetch ended.
-        let synced = mender.sync();
+        // Peers have the blocks of their chains: those come first.
+        let (active, others): (Vec<_>, Vec<_>) =
+            left.iter().copied().partition(|&id| opened.index.read().is_active(id));
+        let missing = fetch::fetch(&with, &[active, others].concat(), &mut mender);
+        if matches!(missing, Ok(_) | Err(Fault::Stopped)) {
+            mender.sync()?; // What was put back stays, also if the user stopped the fetch.
+        }
         let missing = missing?;
-        synced?;
         opened.locked.files.forget_open_files();
         let fetched = left.len() - missing.len();
         self.report.fetched += fetched as u64;

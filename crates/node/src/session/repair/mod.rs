@@ -221,7 +221,7 @@ impl Repair<'_> {
         if is_apart && is_of_past() { Some(Step::Coins) } else { step_of(finding.kind) }
     }
 
-    /// Directory of the old index and coins during a rebuild.
+    /// Directory that is there from the beginning of a rebuild until its sync is done.
     fn aside(&self) -> std::path::PathBuf {
         rebuild_dir(&lock::layout(self.options))
     }
@@ -446,7 +446,7 @@ impl Repair<'_> {
         self.forget_aside()
     }
 
-    /// Removes the old index and coins after a rebuild.
+    /// The sync after a rebuild is done.
     fn forget_aside(&self) -> Result<(), Fault> {
         Ok(store::chainstate::remove_if_there(&*self.options.disk, &self.aside())?)
     }

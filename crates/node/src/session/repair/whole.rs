@@ -1,19 +1,20 @@
 //! The last resort: rebuilds index and coins from the block files, then fetches missing blocks from peers.
 //!
-//! The old index and coins are moved to `ffwd/repair` until the rebuild is done. After a kill they stay there: the next
-//! repair finds index and coins missing, and continues. What cannot be moved is emptied in its place, as by a reindex.
+//! It begins like any reindex, and is stored as one before anything is removed: after a kill the next repair goes on with
+//! it, and bitcoind could. An empty directory `ffwd/repair` says until the end that a sync is still due.
 //!
 //! A directory without blocks, in which none was ever connected, has nothing to rebuild: its index and coins are emptied.
 
 use super::Repair;
 use super::blocks::Opened;
 use crate::chain::tree::NodeId;
-use crate::datadir::lock::{self, Locked};
+use crate::datadir::lock;
 use crate::fault::Fault;
 use crate::offline;
 use crate::offline::doctor::Examination;
 use crate::options::{IndexKind, Options};
-use std::path::Path;
+use crate::reporting::Reporter;
+use crate::reporting::log::Log;
 use store::FaultKind;
 use store::chainstate::{self, Chainstate};
 use store::index::BlockTreeDb;
@@ -27,10 +28,10 @@ impl Repair<'_> {
         self.not_pruned("the block index")?;
         {
             let locked = lock::lock(self.options, self.events, true)?;
-            if !move_away(&locked, &self.aside())? {
-                // The first steps of the reindex empty what is left in its place.
-                store::reindex::announce(&locked.host, &locked.layout)?;
-            }
+            let reporter = Reporter::new(self.events, Log::none(), &self.options.stop);
+            // By this directory the next repair knows that a sync is still due.
+            reporter.with_room(|| locked.disk.create_dir_all(&self.aside()).map_err(store::Fault::from))?;
+            reporter.with_room(|| store::reindex::announce(&locked.host, &locked.layout))?;
         }
         self.done(format!("Index and UTXO set are made again from the block files: {why}"));
         self.whole_reindex(&[])
@@ -127,28 +128,4 @@ impl Repair<'_> {
         self.done("The block files were indexed, and their chain was connected");
         Ok(())
     }
-}
-
-/// Moves index and UTXO set to `aside`; returns whether none is left in its place. What cannot be moved stays: a mount
-/// point, a link, a directory on another file system; and so does what an earlier rebuild made.
-fn move_away(locked: &Locked, aside: &Path) -> Result<bool, store::Fault> {
-    let disk = &*locked.disk;
-    disk.create_dir_all(aside)?;
-    for (from, name) in [(locked.layout.index_dir(), "index"), (locked.layout.chainstate_dir(), "chainstate")] {
-        let to = aside.join(name);
-        if disk.metadata(&from)?.is_none() {
-            continue;
-        }
-        if disk.read_link(&from)?.is_some() || disk.metadata(&to)?.is_some() {
-            return Ok(false);
-        }
-        match disk.rename(&from, &to) {
-            Ok(()) => {}
-            Err(why) if why.is_immovable() => return Ok(false),
-            Err(why) => return Err(why.into()),
-        }
-        disk.sync_dir_once(aside)?;
-        disk.sync_dir_once(from.parent().unwrap_or(Path::new(".")))?;
-    }
-    Ok(true)
 }

@@ -44,18 +44,23 @@ impl BlockDownload {
     /// Records a block that this peer delivered: nobody withholds it any more, and a peer that delivers blocks of
     /// another chain does not withhold that of one that it left.
     pub(super) fn note_delivered(&mut self, cx: &Context, id: PeerId, delivered: &Want, now: Now) {
-        self.of(id).last_block_at = Some(now.since_start);
-        self.undelivered.retain(|want| want.hash != delivered.hash);
         let is_left = |want: &Want| {
             delivered.height >= want.height && cx.chain.ancestor(&delivered.hash, want.height) != Some(want.hash)
         };
-        let place =
-            cx.peers.get(&id).and_then(|peer| if let Kind::Manual(place) = peer.kind { Some(place) } else { None });
-        let stays = |want: &Want, is_its: bool| want.hash != delivered.hash && !(is_its && is_left(want));
-        for (peer, giver) in &mut self.givers {
-            giver.withheld = giver.withheld.filter(|want| stays(want, *peer == id));
+        let giver = self.of(id);
+        giver.last_block_at = Some(now.since_start);
+        let left = giver.withheld.filter(is_left);
+        if let Some(want) = left {
+            self.download.forgo(id, &want.hash);
+            self.of(id).withheld = None;
+            if let Some(Kind::Manual(place)) = cx.peers.get(&id).map(|peer| peer.kind) {
+                self.named_withheld.remove(&place);
+            }
         }
-        self.named_withheld.retain(|named, want| stays(want, Some(*named) == place));
+        let is_open = |want: &Want| want.hash != delivered.hash;
+        self.undelivered.retain(is_open);
+        self.named_withheld.retain(|_, want| is_open(want));
+        self.givers.values_mut().for_each(|giver| giver.withheld = giver.withheld.filter(is_open));
     }
 
     /// Whether a peer did not deliver a block that it announced.

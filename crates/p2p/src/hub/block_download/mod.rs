@@ -609,6 +609,22 @@ mod tests {
         }
     }
 
+    /// The request stays open, as the peer never answers it.
+    #[test]
+    fn named_peer_on_another_chain_stays_counted() {
+        let (chain, _, mut cx, id, mut blocks, headers) = begun(Kind::Manual(3));
+        blocks.want(vec![chain.wanted_up_to(&chain.best_header().hash, 10)]);
+        blocks.schedule(&mut cx, &headers, now(2));
+        blocks.tick_delivery(&cx, now(3));
+        blocks.tick_delivery(&cx, now(200));
+        let side = crate::sim::made_on(&Chain::new().best_header(), 2, 99, 0);
+        let hashes: Vec<_> = side.headers.iter().map(Header::hash).collect();
+        chain.accept_headers(&side.headers, &hashes, u64::MAX / 2);
+        blocks.note_delivered(&cx, id, &Want { hash: hashes[1], height: Height::new(2) }, now(201));
+        blocks.tick_delivery(&cx, now(202));
+        assert!(!blocks.withholds(id));
+    }
+
     /// The user's pause is no fault of the peer.
     #[test]
     fn peer_is_not_late_while_reading_is_paused() {

@@ -26,14 +26,19 @@ pub(super) struct FutureHeaders {
     due_unix: u64,
 }
 
+/// When a header with this time is valid, in seconds since 1970.
+pub(super) fn due_unix(time: u32) -> u64 {
+    u64::from(time).saturating_sub(FUTURE_BLOCK_S_MAX)
+}
+
 /// The first of these headers whose time is too far in the future.
 pub(super) fn first_too_new(headers: &[Header], now: Now) -> Option<&Header> {
-    headers.iter().find(|header| u64::from(header.time()) > now.unix + FUTURE_BLOCK_S_MAX)
+    headers.iter().find(|header| due_unix(header.time()) > now.unix)
 }
 
 impl HeaderSync {
     pub(super) fn keep_future(&mut self, cx: &mut Context, peer: PeerId, headers: &[Header], time: u32, now: Now) {
-        let due_unix = u64::from(time).saturating_sub(FUTURE_BLOCK_S_MAX);
+        let due_unix = due_unix(time);
         let (Some(first), Some(last)) = (headers.first(), headers.last()) else { return };
         if self.is_far_in_future(cx, first, now) {
             return;
@@ -56,7 +61,7 @@ impl HeaderSync {
     /// user can know whose clock is wrong, theirs or ours.
     pub(super) fn is_far_in_future(&mut self, cx: &mut Context, header: &Header, now: Now) -> bool {
         let time = u64::from(header.time());
-        let is_far = time > now.unix + FUTURE_BLOCK_S_MAX + FUTURE_HEADERS_S_MAX;
+        let is_far = due_unix(header.time()) > now.unix + FUTURE_HEADERS_S_MAX;
         if is_far && !std::mem::replace(&mut self.said_far, true) {
             let note = format!(
                 "header {} is not taken: its time {time} is {} s ahead of this machine's clock, {}, and 7200 are \

@@ -275,8 +275,9 @@ impl HeaderSync {
         let mut sync = self.of(id).low_work.take()?;
         if let Some(header) = future::first_too_new(batch.headers, now) {
             self.is_far_in_future(cx, header, now);
-            self.of(id).short = Some((sync.height(), sync.work()));
-            self.end_at_too_new(id, now);
+            let state = self.of(id);
+            state.short = Some((sync.height(), sync.work()));
+            state.end_at_too_new(future::due_unix(header.time()));
             return Some(Vec::new());
         }
         let outcome = sync.process(batch.headers, batch.hashes, batch.full, &*chain);
@@ -298,16 +299,6 @@ impl HeaderSync {
             (state.at_end, state.short) = (true, Some((sync.height(), sync.work())));
         }
         Some(outcome.headers)
-    }
-
-    /// A low-work sync has met a header too far in the future: the sync ends, and begins again after a pause at the
-    /// earliest. It is no offence, because the clock may be wrong.
-    fn end_at_too_new(&mut self, id: PeerId, now: Now) {
-        let until = now.since_start + ANSWER_TIMEOUT;
-        let state = self.of(id);
-        state.skip_until(until);
-        state.backoff_until = Some(until);
-        (state.at_end, state.too_new) = (true, true);
     }
 
     /// Whether the chain that ends with these headers has enough work to be stored. If not, and the message is full,
@@ -395,10 +386,11 @@ impl HeaderSync {
                 let why = "time-too-new, block timestamp too far in the future";
                 hashes.get(index).into_iter().for_each(|hash| say_refused_header(cx, *hash, why));
                 self.keep_future(cx, id, headers.get(index..).unwrap_or(&[]), time, now);
-                if self.of(id).low_work.is_some() {
-                    self.end_at_too_new(id, now);
+                let state = self.of(id);
+                state.at_end = true;
+                if state.low_work.is_some() {
+                    state.end_at_too_new(future::due_unix(time));
                 }
-                self.of(id).at_end = true;
                 return Ok(());
             }
             None => {}

@@ -4,7 +4,7 @@
 
 use crate::chain::HeaderInfo;
 use crate::lag::Lag;
-use crate::low_work::LowWorkSync;
+use crate::low_work::{LowWorkSync, Phase};
 use crate::time::Now;
 use primitives::{BlockHash, Height, Work};
 use std::time::Duration;
@@ -47,6 +47,10 @@ pub(super) struct PeerHeaders {
     pub(super) short: Option<(Height, Work)>,
     /// Whether its chain, as last sent, ends with headers too far ahead of the clock.
     pub(super) too_new: bool,
+    /// Its low-work sync met such a header, and begins again at this time of the clock: seconds since 1970.
+    pub(super) too_new_until: Option<u64>,
+    /// The last look at the pace of its stream, see [`PeerHeaders::look_at_pace`].
+    pace: Option<Pace>,
     /// When it last announced a new block with more work than our tip had.
     pub(super) announced_at: Option<Duration>,
     /// Whether its chain keeps up with ours.
@@ -60,12 +64,60 @@ const STALE_COUNT_MAX: u32 = 500;
 const STALE_PATIENCE: Duration = Duration::from_secs(60);
 /// After this many such messages another peer is asked as well.
 const STALE_COUNT_ADVANCING: u32 = 4;
+/// A stream that is further than the others goes on while it keeps the pace for this time. A faster pace would end streams
+/// that share a slow line, a slower one would let a bad peer hold up the others for longer.
+const STREAM_PATIENCE: Duration = Duration::from_secs(6 * 3600);
 /// Another peer is asked as well if an answer arrives slower than this, in bytes a second,
 const ADVANCING_RATE_MIN: f64 = 1000.0;
 /// after this time.
 const ADVANCING_AFTER: Duration = Duration::from_secs(5);
 
+/// Interval in which the progress of a stream is measured.
+const PACE_INTERVAL: Duration = Duration::from_secs(5 * 60);
+
+/// A look at the pace of a stream.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    at: Duration,
+    /// Headers that it had sent by then.
+    count: u32,
+    /// Whether it kept the pace in the interval before.
+    is_kept: bool,
+}
+
 impl PeerHeaders {
+    /// Measures the pace of its stream, if it has one; `pace_count`: headers that it must send in [`PACE_INTERVAL`].
+    pub(super) fn look_at_pace(&mut self, pace_count: u32, now: Duration) {
+        if !self.is_streaming() {
+            self.pace = None;
+            return;
+        }
+        let presynced = self.low_work.as_ref().map_or(Height::GENESIS, |sync| sync.height());
+        let redownloaded = self.low_work.as_ref().filter(|sync| sync.phase() == Phase::Redownload);
+        let redownloaded = redownloaded.map(|sync| sync.redownload_height());
+        let stored = redownloaded.or(self.best_known.map(|best| best.height)).unwrap_or(Height::GENESIS);
+        let count = presynced.to_u32().saturating_add(stored.to_u32());
+        match self.pace {
+            Some(last) if now.saturating_sub(last.at) < PACE_INTERVAL => {}
+            Some(last) => {
+                let is_kept = count.saturating_sub(last.count) >= pace_count;
+                self.pace = Some(Pace { at: now, count, is_kept });
+            }
+            None => self.pace = Some(Pace { at: now, count, is_kept: true }),
+        }
+    }
+
+    /// Whether its stream keeps the pace at which it ends in [`STREAM_PATIENCE`].
+    pub(super) fn keeps_pace(&self) -> bool {
+        self.pace.is_none_or(|pace| pace.is_kept)
+    }
+
+    /// The headers that a stream must send in [`PACE_INTERVAL`], if so many are missing.
+    pub(super) fn pace_count(missing: u64) -> u32 {
+        let count = missing * PACE_INTERVAL.as_secs() / STREAM_PATIENCE.as_secs();
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
     /// Records that it has a block: it announced it, or a descendant.
     pub(super) fn note_best_known(&mut self, info: HeaderInfo) {
         if !info.invalid && self.best_known.is_none_or(|best| info.work >= best.work) {
@@ -110,7 +162,22 @@ impl PeerHeaders {
     }
 
     pub(super) fn is_backing_off(&self, now: Now) -> bool {
-        self.backoff_until.is_some_and(|until| until > now.since_start)
+        let is_ahead = self.too_new_until.is_some_and(|until| until > now.unix);
+        is_ahead || self.backoff_until.is_some_and(|until| until > now.since_start)
+    }
+
+    /// Its low-work sync met a header too far in the future: the sync ends, and begins again when the clock has reached
+    /// `until`. It is no offence, because the clock may be wrong.
+    pub(super) fn end_at_too_new(&mut self, until: u64) {
+        self.begin_anew();
+        (self.at_end, self.too_new, self.too_new_until) = (true, true, Some(until));
+    }
+
+    /// If the clock has reached that time, it can be asked again.
+    pub(super) fn look_at_clock(&mut self, now: Now) {
+        if self.too_new_until.is_some_and(|until| until <= now.unix) {
+            (self.at_end, self.too_new, self.too_new_until) = (false, false, None);
+        }
     }
 
     /// Forgets the outstanding request until this time.
@@ -121,7 +188,35 @@ impl PeerHeaders {
 
     /// Forgets the outstanding request, so that it is asked from the best header on.
     pub(super) fn begin_anew(&mut self) {
-        (self.asked_at, self.low_work, self.stream_since) = (None, None, None);
+        (self.asked_at, self.low_work, self.stream_since, self.pace) = (None, None, None, None);
         self.started = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::ChainView as _;
+    use crate::sim::{Chain, made_on};
+
+    /// Whoever sends the first half fast and drips in the second one keeps no pace.
+    #[test]
+    fn pace_is_that_of_the_last_interval() {
+        let chain = Chain::having(&made_on(&Chain::new().best_header(), 300, 1, 0));
+        let mut told = PeerHeaders { asked_at: Some(Duration::ZERO), ..PeerHeaders::default() };
+        for (intervals, height, want) in
+            [(0, 0, true), (1, 200, true), (2, 250, true), (3, 299, false), (4, 299, false)]
+        {
+            told.best_known = chain.header(&chain.ancestor(&chain.best_header().hash, Height::new(height)).unwrap());
+            let at = PACE_INTERVAL * intervals;
+            told.look_at_pace(50, at);
+            assert_eq!(told.keeps_pace(), want, "{intervals} intervals");
+            told.look_at_pace(50, at + PACE_INTERVAL / 2);
+            assert_eq!(told.keeps_pace(), want, "{intervals} intervals and a half");
+        }
+        told.asked_at = None;
+        told.look_at_pace(50, PACE_INTERVAL * 5);
+        assert!(told.keeps_pace(), "another stream");
+        assert_eq!(PeerHeaders::pace_count(940_000), 13_055);
     }
 }

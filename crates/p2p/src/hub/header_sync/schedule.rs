@@ -10,7 +10,7 @@ use crate::low_work::Phase;
 use crate::peer::{Kind, Peer};
 use crate::reason::Reason;
 use crate::time::Now;
-use primitives::{Height, Work};
+use primitives::Work;
 use std::cmp::Reverse;
 use std::time::Duration;
 
@@ -35,6 +35,7 @@ impl HeaderSync {
     pub(in super::super) fn begin_tick(&mut self, cx: &mut Context, now: Now) -> Vec<(PeerId, Reason)> {
         self.quota.set_tip(cx.chain.tip().height);
         let refused = self.retry_future(cx, now);
+        self.told.values_mut().for_each(|told| told.look_at_clock(now));
         self.resolve_unknown(cx);
         refused
     }
@@ -106,7 +107,8 @@ impl HeaderSync {
     }
 
     /// Ends a stream that takes longer than its expected length allows, if another peer waits to be asked. The stream
-    /// that is furthest goes on: on a slow line, which the streams share, none might ever reach its end.
+    /// that is furthest goes on while it keeps pace: on a slow line, which the streams share, none might ever reach its
+    /// end.
     fn tick_stream(&mut self, cx: &Context, id: PeerId, now: Now) -> Result<(), Reason> {
         let at = now.since_start;
         let best = cx.chain.best_header();
@@ -116,11 +118,13 @@ impl HeaderSync {
         let told = self.of(id);
         let streams = told.is_streaming();
         told.stream_since = streams.then(|| told.stream_since.unwrap_or(at));
+        told.look_at_pace(PeerHeaders::pace_count(missing), at);
         let late = told.stream_since.is_some_and(|since| at.saturating_sub(since) > timeout);
         let is_kept = peer.kind != Kind::Automatic || peer.is_noban();
         let enough = best.work >= cx.chain.minimum_work();
         let others = || self.others_to_tell(cx, id, now);
-        if !late || self.is_furthest(cx, id) || others().all(|peer| self.seen_of(peer.id).is_streaming()) {
+        let goes_on = || self.seen_of(id).keeps_pace() && self.is_furthest(cx, id);
+        if !late || goes_on() || others().all(|peer| self.seen_of(peer.id).is_streaming()) {
             return Ok(());
         }
         if !is_kept && !enough {
@@ -132,16 +136,16 @@ impl HeaderSync {
         Ok(())
     }
 
-    /// Whether no other stream of an outbound peer is further than that of this peer: the phase counts first, of equal
-    /// ones the older.
+    /// Whether no other stream of an outbound peer is further than that of this peer: in its phase, then by work, and of
+    /// equal ones the older.
     fn is_furthest(&self, cx: &Context, id: PeerId) -> bool {
         let reached = |told: &PeerHeaders| {
-            let (is_stored, height) = match &told.low_work {
-                Some(sync) if sync.phase() == Phase::Redownload => (true, sync.redownload_height()),
-                Some(sync) => (false, sync.height()),
-                None => (false, told.best_known.map_or(Height::GENESIS, |best| best.height)),
+            let is_stored = told.low_work.as_ref().is_some_and(|sync| sync.phase() == Phase::Redownload);
+            let work = match &told.low_work {
+                Some(sync) => sync.work(),
+                None => told.best_known.map_or(Work::ZERO, |best| best.work),
             };
-            (is_stored, height, Reverse(told.stream_since))
+            (is_stored, work, Reverse(told.stream_since))
         };
         let own = reached(self.seen_of(id));
         let others = cx.peers.values().filter(|peer| peer.id != id && peer.is_outbound());

@@ -165,8 +165,8 @@ impl Outbound {
         now: Now,
     ) {
         let Some(Dial { of: dialed, .. }) = self.dials.remove(&id) else { return };
-        // An error of a proxy is not the peer's.
-        if !matches!(error.kind, TroubleKind::ProxyUnreachable | TroubleKind::ProxyRefuses) {
+        // A proxy that cannot be reached says nothing of the peer.
+        if error.kind != TroubleKind::ProxyUnreachable {
             note_attempt(addresses, &dialed, now);
         }
         self.failed(dialed.kind, false, now);
@@ -443,7 +443,7 @@ mod tests {
         let peer = PeerAddress { address: NetAddress::V4([9, 9, 9, 9]), port: 8333 };
         for (kind, want) in [
             (TroubleKind::ProxyUnreachable, 0),
-            (TroubleKind::ProxyRefuses, 0),
+            (TroubleKind::ProxyRefuses, now(7).unix as i64),
             (TroubleKind::Refused, now(7).unix as i64),
         ] {
             let mut cx = context(&Arc::new(Chain::new()));

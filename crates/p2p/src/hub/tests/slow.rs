@@ -79,9 +79,17 @@ fn low_work_chain_ahead_of_the_clock_is_no_offence() {
     let served = Arc::new(Chain::having(&made));
     let mut world = world(&served, 15_000);
     BAD.iter().for_each(|peer| _ = world.honest(peer, &served));
-    world.run(10 * 60 * S);
+    let is_doubted = |world: &World| world.hub.progress().headers_too_new;
+    world.run(60 * S);
+    let received = world.hub.progress().received_bytes;
+    assert!(world.run_until(10 * 60 * S, is_doubted), "that is said");
+    world.run(60 * 60 * S);
     assert_eq!(world.gone, [], "the clock is wrong");
-    assert!(world.hub.progress().headers_too_new, "and that is said");
+    assert!(world.hub.progress().received_bytes < received + 10_000, "no chain is sent again and again");
+    // The user, or the network's time, sets the clock.
+    world.ahead_s = 500 * 86_400;
+    headers_to(&mut world, &served, 60 * S);
+    assert_eq!((is_doubted(&world), &world.gone[..]), (false, &[][..]));
 }
 
 #[test]

@@ -70,6 +70,8 @@ pub(super) struct World {
     pub(super) chain: Arc<Chain>,
     pub(super) budget: Arc<InFlightBudget>,
     pub(super) time: Duration,
+    /// Seconds by which the clock was set forward.
+    pub(super) ahead_s: u64,
     pub(super) places: BTreeMap<String, Place>,
     links: BTreeMap<PeerId, Link>,
     dialing: Vec<(Duration, PeerId, String)>,
@@ -125,6 +127,7 @@ impl World {
             chain,
             budget,
             time: Duration::ZERO,
+            ahead_s: 0,
             places: BTreeMap::new(),
             links: BTreeMap::new(),
             dialing: Vec::new(),
@@ -177,7 +180,7 @@ impl World {
     }
 
     pub(super) fn now(&self) -> Now {
-        Now { since_start: self.time, unix: START_UNIX + self.time.as_secs() }
+        Now { since_start: self.time, unix: START_UNIX + self.ahead_s + self.time.as_secs() }
     }
 
     /// Runs until `until` holds; `false` when it did not within `limit`.
