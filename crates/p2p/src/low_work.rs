@@ -128,6 +128,11 @@ impl LowWorkSync {
         self.buffer_height
     }
 
+    /// Work that redownload has counted, from genesis on.
+    pub fn redownload_work(&self) -> Work {
+        self.buffer_work
+    }
+
     /// The locator of the next request: `tail` is the locator of [`LowWorkSync::start`].
     pub fn locator(&self, tail: Vec<BlockHash>) -> Vec<BlockHash> {
         let first = match self.phase {

@@ -64,8 +64,8 @@ pub struct Context {
     logging: Mutex<BTreeMap<&'static str, bool>>,
     /// Last known lowest height from which on all blocks are stored.
     prune_height: Mutex<PruneHeight>,
-    /// Held while the UTXO set is dumped to a pipe.
-    dump_to_pipe: Mutex<()>,
+    /// Held while the UTXO set is dumped to a file, and to a pipe.
+    dumps: [Mutex<()>; 2],
     /// Last result of the number of transactions up to a block.
     counted: Mutex<TransactionCount>,
     /// Permits for threads.
@@ -88,7 +88,7 @@ impl Context {
             ended: AtomicBool::new(false),
             logging: Mutex::default(),
             prune_height: Mutex::default(),
-            dump_to_pipe: Mutex::default(),
+            dumps: Default::default(),
             counted: Mutex::default(),
             pool: Pool::new(THREADS, WORK_QUEUE),
         }
@@ -135,10 +135,10 @@ impl Context {
         index.headers().find(hash).map_or(0, |id| index.transactions_since(id, &mut counted))
     }
 
-    /// Begins a dump of the UTXO set to a pipe, which lasts until the result is dropped; `None` if another one is in
-    /// progress.
-    pub(crate) fn begin_dump_to_pipe(&self) -> Option<MutexGuard<'_, ()>> {
-        match self.dump_to_pipe.try_lock() {
+    /// Begins a dump of the UTXO set, which lasts until the result is dropped; `None` if another one is in progress. A
+    /// dump to a pipe, which may wait for a reader, holds up none to a file.
+    pub(crate) fn begin_dump(&self, is_pipe: bool) -> Option<MutexGuard<'_, ()>> {
+        match self.dumps[usize::from(is_pipe)].try_lock() {
             Ok(turn) => Some(turn),
             Err(TryLockError::Poisoned(why)) => Some(why.into_inner()),
             Err(TryLockError::WouldBlock) => None,

@@ -31,7 +31,7 @@ const WANTS_MAX: usize = 4096;
 const WINDOW_BYTES: usize = 64 << 20;
 /// The fetch ends after this time without a new block or header.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Minimum bytes in that time of a block on its way: by [`p2p::DELIVERY_RATE_MIN`].
+/// Minimum bytes in that time of a block on its way: at the rate below which `p2p` ignores a peer.
 const USEFUL_BYTES: u64 = 4000 * PATIENCE.as_secs();
 /// Interval for storing the usage of the daily limit.
 const KEEP_INTERVAL: Duration = Duration::from_secs(30);
@@ -81,7 +81,7 @@ pub(super) fn fetch(with: &Fetching<'_>, nodes: &[NodeId], sink: &mut dyn Sink) 
     let (network, receiver) = start(with)?;
     let queue = Queue::new(nodes.to_vec());
     let now = Instant::now();
-    let mut fetch = Fetch { with, network, own, queue, budget, pause: None, last: now, received: 0, kept: now };
+    let mut fetch = Fetch { with, network, own, queue, budget, pause: None, last: now, received: None, kept: now };
     let done = fetch.run(&receiver, sink);
     fetch.network.halt();
     let kept = downloaded::keep(&fetch.own, &fetch.budget, with.reporter);
@@ -162,8 +162,8 @@ struct Fetch<'d, 'f> {
     /// When the last block arrived, or a new list was begun because none of the last one did, or blocks were on their
     /// way.
     last: Instant,
-    /// Bytes received from all peers at the last look at them.
-    received: u64,
+    /// Bytes received from all peers at that time; `None` before the next look at them.
+    received: Option<u64>,
     /// When the usage of the daily limit was stored.
     kept: Instant,
 }
@@ -223,7 +223,7 @@ impl Fetch<'_, '_> {
         };
         match sink.take(id, bytes)? {
             Ok(()) => {
-                self.last = Instant::now();
+                (self.last, self.received) = (Instant::now(), None);
                 self.network.verdict(hash, BlockVerdict::Stored);
                 if self.queue.took(id) {
                     self.ask();
@@ -257,6 +257,7 @@ impl Fetch<'_, '_> {
             return false;
         }
         let progress = self.network.progress();
+        let received = *self.received.get_or_insert(progress.received_bytes);
         let undelivered: HashSet<BlockHash> = progress.undelivered.iter().map(|want| want.hash).collect();
         let is_given_up = {
             let tree = self.with.chain.index.headers();
@@ -266,8 +267,8 @@ impl Fetch<'_, '_> {
         if !is_given_up && self.last.elapsed() <= PATIENCE {
             return false;
         }
-        let came =
-            progress.received_bytes.saturating_sub(std::mem::replace(&mut self.received, progress.received_bytes));
+        self.received = None;
+        let came = progress.received_bytes.saturating_sub(received);
         if !is_given_up && progress.in_flight_count > 0 && came >= USEFUL_BYTES {
             self.last = Instant::now(); // On a slow line a block takes longer than that.
             return false;

@@ -172,8 +172,12 @@ impl Link {
     }
 
     /// Forgets a request that it will not answer.
-    pub(super) fn forgo(&mut self, hash: &BlockHash) {
+    pub(super) fn forgo(&mut self, hash: &BlockHash, now: Duration) {
         self.in_flight.retain(|asked| asked != hash);
+        if self.in_flight.is_empty() && self.is_busy() {
+            self.idle_since = Some(now);
+            self.is_quiet = false;
+        }
         self.owed = self.owed.filter(|(want, _)| want.hash != *hash);
     }
 

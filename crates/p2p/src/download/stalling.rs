@@ -55,9 +55,9 @@ impl Download {
     }
 
     /// Gives up a request: the peer is on another chain by now.
-    pub fn forgo(&mut self, peer: PeerId, hash: &BlockHash) {
+    pub fn forgo(&mut self, peer: PeerId, hash: &BlockHash, now: Duration) {
         if let Some(link) = self.links.get_mut(&peer) {
-            link.forgo(hash);
+            link.forgo(hash, now);
             self.disown(peer, hash);
         }
     }

@@ -288,6 +288,23 @@ fn stalled_block_is_asked_of_a_second_and_third_peer() {
     assert_eq!(download.arrived(owner, &hash(0), 10, at(60_002)), Arrival::Twice, "no offence");
 }
 
+/// A peer that was forgiven its only request is idle, and begins anew.
+#[test]
+fn given_up_request_leaves_the_peer_idle() {
+    let mut download = download(2, &[A]);
+    download.set_reach(A, 0, Reach { count: 1, height_min: Height::GENESIS });
+    assert_eq!(all(&download.assign(0, LIMITS, at(0))), [0]);
+    download.forgo(A, &hash(0), at(1000));
+    download.want(Vec::new());
+    for ms in (1250..1_800_000).step_by(250) {
+        download.sample(false, at(ms), |_| Some((0, None)));
+    }
+    download.want(vec![list(0..1)]);
+    download.set_reach(A, 0, Reach { count: 1, height_min: Height::GENESIS });
+    assert_eq!(all(&download.assign(0, LIMITS, at(1_800_000))), [0]);
+    assert_eq!(download.peer_to_disconnect(true, at(1_800_250)), None);
+}
+
 /// With a low limit of the download, its peers share little.
 #[test]
 fn peers_that_share_a_low_limit_are_not_late() {

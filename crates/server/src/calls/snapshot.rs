@@ -82,9 +82,9 @@ fn dump_tx_out_set(context: &Context, args: &Args<'_>) -> Result<Json, RpcError>
     if !path.parent().is_some_and(|dir| dir.is_dir()) {
         return Err(RpcError::parameter(format!("Couldn't open file {} for writing.", incomplete.display())));
     }
-    let busy = || RpcError::misc("Another dump to a pipe is in progress. Call again when it has ended");
-    // Two dumps to one file exclude each other by themselves.
-    let _turn = if is_pipe { Some(context.begin_dump_to_pipe().ok_or_else(busy)?) } else { None };
+    let kind = if is_pipe { "pipe" } else { "file" };
+    let busy = || RpcError::misc(format!("Another dump to a {kind} is in progress. Call again when it has ended"));
+    let _turn = context.begin_dump(is_pipe).ok_or_else(busy)?;
     let (view, tip) = context.ask(|quiet| Ok((quiet.coins()?, quiet.tip().0)))?;
     let (target, transactions) = {
         let index = live.index.read();

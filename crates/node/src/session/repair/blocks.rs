@@ -258,6 +258,7 @@ impl Repair<'_> {
         let given = count - here - left.len();
         let with =
             Fetching { options: self.options, sync: self.sync, reporter: &opened.reporter, chain: opened.chain() };
+        mender.sync()?;
         // Peers have the blocks of their chains: those come first.
         let (active, others): (Vec<_>, Vec<_>) =
             left.iter().copied().partition(|&id| opened.index.read().is_active(id));

@@ -1,7 +1,8 @@
 //! The last resort: rebuilds index and coins from the block files, then fetches missing blocks from peers.
 //!
 //! It begins like any reindex, and is stored as one before anything is removed: after a kill the next repair goes on with
-//! it, and bitcoind could. An empty directory `ffwd/repair` says until the end that a sync is still due.
+//! it, and bitcoind could, unless the index was damaged. An empty directory `ffwd/repair` says until the end that a sync
+//! is still due.
 //!
 //! A directory without blocks, in which none was ever connected, has nothing to rebuild: its index and coins are emptied.
 

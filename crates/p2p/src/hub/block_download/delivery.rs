@@ -51,7 +51,7 @@ impl BlockDownload {
         giver.last_block_at = Some(now.since_start);
         let left = giver.withheld.filter(is_left);
         if let Some(want) = left {
-            self.download.forgo(id, &want.hash);
+            self.download.forgo(id, &want.hash, now.since_start);
             self.of(id).withheld = None;
             if let Some(Kind::Manual(place)) = cx.peers.get(&id).map(|peer| peer.kind) {
                 self.named_withheld.remove(&place);

@@ -99,11 +99,12 @@ impl PeerHeaders {
         let count = presynced.to_u32().saturating_add(stored.to_u32());
         match self.pace {
             Some(last) if now.saturating_sub(last.at) < PACE_INTERVAL => {}
-            Some(last) => {
+            // Its low-work sync ended: it goes on with fewer, each of which counts once.
+            Some(last) if count >= last.count => {
                 let is_kept = count.saturating_sub(last.count) >= pace_count;
                 self.pace = Some(Pace { at: now, count, is_kept });
             }
-            None => self.pace = Some(Pace { at: now, count, is_kept: true }),
+            _ => self.pace = Some(Pace { at: now, count, is_kept: true }),
         }
     }
 
@@ -112,9 +113,10 @@ impl PeerHeaders {
         self.pace.is_none_or(|pace| pace.is_kept)
     }
 
-    /// The headers that a stream must send in [`PACE_INTERVAL`], if so many are missing.
-    pub(super) fn pace_count(missing: u64) -> u32 {
-        let count = missing * PACE_INTERVAL.as_secs() / STREAM_PATIENCE.as_secs();
+    /// The headers that its stream must send in [`PACE_INTERVAL`], if so many are missing: a low-work sync sends each twice.
+    pub(super) fn pace_count(&self, missing: u64) -> u32 {
+        let times = if self.low_work.is_some() { 2 } else { 1 };
+        let count = times * missing * PACE_INTERVAL.as_secs() / STREAM_PATIENCE.as_secs();
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
@@ -217,6 +219,6 @@ mod tests {
         told.asked_at = None;
         told.look_at_pace(50, PACE_INTERVAL * 5);
         assert!(told.keeps_pace(), "another stream");
-        assert_eq!(PeerHeaders::pace_count(940_000), 13_055);
+        assert_eq!(told.pace_count(940_000), 13_055);
     }
 }

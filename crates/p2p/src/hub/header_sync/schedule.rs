@@ -118,7 +118,7 @@ impl HeaderSync {
         let told = self.of(id);
         let streams = told.is_streaming();
         told.stream_since = streams.then(|| told.stream_since.unwrap_or(at));
-        told.look_at_pace(PeerHeaders::pace_count(missing), at);
+        told.look_at_pace(told.pace_count(missing), at);
         let late = told.stream_since.is_some_and(|since| at.saturating_sub(since) > timeout);
         let is_kept = peer.kind != Kind::Automatic || peer.is_noban();
         let enough = best.work >= cx.chain.minimum_work();
@@ -142,6 +142,7 @@ impl HeaderSync {
         let reached = |told: &PeerHeaders| {
             let is_stored = told.low_work.as_ref().is_some_and(|sync| sync.phase() == Phase::Redownload);
             let work = match &told.low_work {
+                Some(sync) if is_stored => sync.redownload_work(),
                 Some(sync) => sync.work(),
                 None => told.best_known.map_or(Work::ZERO, |best| best.work),
             };
