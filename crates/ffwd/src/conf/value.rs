@@ -127,6 +127,7 @@ impl Setting {
     }
 
     /// Whether the value is valid UTF-8; otherwise [`Value::text`] has replacement characters.
+    #[cfg(feature = "server")]
     pub(crate) fn is_text(&self) -> bool {
         self.raw.is_none()
     }
