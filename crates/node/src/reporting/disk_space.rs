@@ -20,23 +20,7 @@ impl Reporter<'_> {
     ///
     /// Errors of `work`; a full disk only after a stop request.
     pub(crate) fn with_room<R, E: Into<Fault>>(&self, mut work: impl FnMut() -> Result<R, E>) -> Result<R, Fault> {
-        let mut tries = 0;
-        let done = loop {
-            match work().map_err(Into::into) {
-                Err(fault) if fault.is_no_space() && !self.is_stop_asked() => {
-                    if tries == 0 {
-                        self.disk_full(&fault);
-                    }
-                    pause(tries);
-                    tries += 1;
-                }
-                done => break done,
-            }
-        };
-        if tries > 0 {
-            self.disk_wait_ended(done.is_ok());
-        }
-        done
+        SpaceWait::default().repeat(self, |_| work().map_err(Into::into))
     }
 
     /// Runs optional `work`; if the disk is full, warns with `otherwise`, the consequence.
@@ -87,8 +71,8 @@ impl SpaceWait {
         Ok(())
     }
 
-    /// Repeats long work while the disk is full. The work calls the function that it gets once it has begun, from when
-    /// on it does not wait.
+    /// [`Reporter::with_room`] for long work, which calls the function that it gets when it has found space: from then on
+    /// it is not shown as waiting.
     ///
     /// # Errors
     ///
