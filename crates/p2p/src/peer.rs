@@ -9,6 +9,8 @@ mod handshake;
 mod input;
 mod pong;
 mod seen;
+#[cfg(test)]
+mod testing;
 mod unparsed;
 mod wake;
 

@@ -72,7 +72,7 @@ enum Read<T> {
 }
 
 impl<T> Read<T> {
-    /// What a read found.
+    /// The result of a read.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! The blocks that a fetch still wants, and which of them are in the current request list.
 //!
 //! In: arrived blocks, the maximum length of a list. Out: the list, and whether another one may help. If the user's
-//! daily limit cuts the list, blocks that no peer delivers could fill it for ever: then they go behind the others, and
-//! the fetch ends when each block had its turn.
+//! daily limit shortens the list, blocks that no peer delivers could take all its places. Then they move behind the
+//! others, and the fetch ends when each block was in a list.
 //!
 //! Absent on purpose: the network, the limits, time.
 

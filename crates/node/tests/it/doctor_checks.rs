@@ -51,7 +51,8 @@ fn a_repair_heeds_the_limits_of_the_download() {
     sync.download.limits.target_mib = Some(100);
     disk.remove_file(&block_file(1, "blk")).unwrap();
     sync.download.switch.pause();
-    let (switch, so_far) = (sync.download.switch.clone(), asked.clone());
+    let switch = sync.download.switch.clone();
+    let so_far = asked.clone();
     let resumes = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(500));
         let count = so_far.lock().unwrap().len();

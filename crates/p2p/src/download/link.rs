@@ -63,7 +63,7 @@ pub(super) struct Sample {
     pub(super) since: Duration,
     /// Whether reading was paused in it.
     pub(super) paused: bool,
-    /// How long a peer may send nothing useful before it is quiet.
+    /// Time without useful data after which a peer is quiet.
     pub(super) quiet_after: Duration,
 }
 

@@ -11,7 +11,7 @@ use crate::rng::Rng;
 use crate::time::Now;
 use std::time::Duration;
 
-/// How long a peer may be silent after the ping. A peer that connects blocks answers late: ffwd after
+/// Maximum silence of a peer after the ping. A peer that connects blocks answers late: ffwd after
 /// [`crate::pongs::PATIENCE`].
 const WAKE_TIMEOUT: Duration = Duration::from_secs(60);
 const _: () = assert!(WAKE_TIMEOUT.as_secs() > 2 * crate::pongs::PATIENCE.as_secs());
@@ -54,22 +54,12 @@ impl Peer {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Greeting, Kind};
+    use super::super::testing::{at, peer};
     use super::*;
-    use crate::api::PeerId;
-    use crate::transport::Transport;
-    use crate::wire::{NetAddress, PeerAddress, Target};
-
-    fn at(seconds: u64) -> Now {
-        Now { since_start: Duration::from_secs(seconds), unix: 1_700_000_000 + seconds }
-    }
 
     /// One with a finished handshake, pinged after a suspension, at 100 s.
     fn woken() -> Peer {
-        let target = Target::Peer(PeerAddress { address: NetAddress::V4([127, 0, 0, 1]), port: 7 });
-        let greeting = Greeting { services: 0, agent: "/x/".to_owned(), height: 0, utxo_sets: false };
-        let transport = Transport::v1([1, 2, 3, 4]);
-        let mut peer = Peer::new(PeerId(3), Kind::Inbound, target, transport, greeting, at(0), &mut Rng::Seeded(1));
+        let mut peer = peer();
         peer.ready = true;
         peer.wake(at(100), &mut Rng::Seeded(2));
         assert!(peer.is_awaited());

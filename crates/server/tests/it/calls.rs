@@ -200,7 +200,8 @@ fn verifychain_finds_damaged_and_missing_files() {
     };
     let block = (0..2).map(|height| HEADER + bytes(height)).sum::<u64>() + HEADER;
     let blocks = site.net_dir().join("blocks");
-    let (blk, rev) = (blocks.join("blk00000.dat"), blocks.join("rev00000.dat"));
+    let blk = blocks.join("blk00000.dat");
+    let rev = blocks.join("rev00000.dat");
     for (row, file, at, level, want) in [
         ("magic of the record", &blk, block - 8, 0, "ReadBlock failed at 2, hash="),
         ("size of the record", &blk, block - 1, 0, "ReadBlock failed at 2, hash="),

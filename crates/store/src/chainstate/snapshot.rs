@@ -360,7 +360,7 @@ mod tests {
         }
     }
 
-    /// What a validation left that was stopped or is done, and the next start.
+    /// Checks the files after a stopped or completed validation, and after the next start.
     fn check_left(sim: &SimDisk, [old, new]: [u8; 2], base: BlockHash, is_done: bool, row: &str) {
         let disk = sim.shared();
         let best = |byte: u8| Some(BlockHash::from_bytes([byte; 32]));

@@ -264,7 +264,7 @@ impl Repair<'_> {
             left.iter().copied().partition(|&id| opened.index.read().is_active(id));
         let missing = fetch::fetch(&with, &[active, others].concat(), &mut mender);
         if matches!(missing, Ok(_) | Err(Fault::Stopped)) {
-            mender.sync()?; // What was put back stays, also if the user stopped the fetch.
+            mender.sync()?; // Fetched blocks stay, also if the user stopped the fetch.
         }
         let missing = missing?;
         opened.locked.files.forget_open_files();

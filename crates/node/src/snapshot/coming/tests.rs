@@ -119,8 +119,8 @@ fn layout() -> Layout {
 
 impl<'s> Scene<'s> {
     fn new(set: &'s Set, sim: SimDisk) -> Scene<'s> {
-        let (read, said, is_last) = (Arc::default(), Mutex::default(), Mutex::default());
-        Scene { set, sim, read, said, is_last, stop_after: None }
+        let said = Mutex::default();
+        Scene { set, sim, read: Arc::default(), said, is_last: Mutex::default(), stop_after: None }
     }
 
     fn fresh(set: &'s Set) -> Scene<'s> {

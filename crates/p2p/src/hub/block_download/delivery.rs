@@ -41,8 +41,8 @@ impl BlockDownload {
         ended
     }
 
-    /// Records a block that this peer delivered: nobody withholds it any more, and a peer that delivers blocks of
-    /// another chain does not withhold that of one that it left.
+    /// Records a block that this peer delivered. From then on no peer counts as withholding it, and this peer does not
+    /// count as withholding a block of another chain, which it has left.
     pub(super) fn note_delivered(&mut self, cx: &Context, id: PeerId, delivered: &Want, now: Now) {
         let is_left = |want: &Want| {
             delivered.height >= want.height && cx.chain.ancestor(&delivered.hash, want.height) != Some(want.hash)

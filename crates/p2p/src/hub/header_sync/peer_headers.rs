@@ -64,8 +64,8 @@ const STALE_COUNT_MAX: u32 = 500;
 const STALE_PATIENCE: Duration = Duration::from_secs(60);
 /// After this many such messages another peer is asked as well.
 const STALE_COUNT_ADVANCING: u32 = 4;
-/// A stream that is further than the others goes on while it keeps the pace for this time. A faster pace would end streams
-/// that share a slow line, a slower one would let a bad peer hold up the others for longer.
+/// The stream that is furthest goes on while it is fast enough to end within this time. With less, streams that share a
+/// slow line would be ended; with more, a bad peer could delay the others for longer.
 const STREAM_PATIENCE: Duration = Duration::from_secs(6 * 3600);
 /// Another peer is asked as well if an answer arrives slower than this, in bytes a second,
 const ADVANCING_RATE_MIN: f64 = 1000.0;
@@ -113,7 +113,8 @@ impl PeerHeaders {
         self.pace.is_none_or(|pace| pace.is_kept)
     }
 
-    /// The headers that its stream must send in [`PACE_INTERVAL`], if so many are missing: a low-work sync sends each twice.
+    /// Minimum number of headers in [`PACE_INTERVAL`] that keeps the pace, if `missing` are left. In a low-work sync each
+    /// header is sent twice.
     pub(super) fn pace_count(&self, missing: u64) -> u32 {
         let times = if self.low_work.is_some() { 2 } else { 1 };
         let count = times * missing * PACE_INTERVAL.as_secs() / STREAM_PATIENCE.as_secs();
