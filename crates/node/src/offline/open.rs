@@ -66,7 +66,7 @@ pub(crate) fn open_existing<'e>(
         reporter.with_room(|| chainstate::finish_snapshot(&disk, &layout))?;
     }
     let false_base = if purpose.works() { chainstate::invalid_base(&*disk, &layout)? } else { None };
-    let base = chainstate::snapshot_base(&*disk, &layout)?.filter(|_| false_base.is_none());
+    let base = chainstate::snapshot_base(&*disk, &layout)?;
     reporter.with_room(|| chainstate::finish_swap(&disk, &layout))?;
     reporter.with_room(|| store::reindex::finish_index_swap(&disk, &layout))?;
     check_there(&locked, purpose, options.params.genesis_hash)?;

@@ -37,7 +37,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<JobReport, Fa
     index::check_not_pruned(&loaded, &layout)?;
     index::check_files_exist(&loaded, &locked.files.numbers()?, &layout)?;
     // A base that cannot be read is of no snapshot that bitcoind would use.
-    let base = chainstate::snapshot_base(&*disk, &layout).ok().flatten();
+    let base = chainstate::named_base(&*disk, &layout).ok().flatten();
     // No other program may use the old coins while the new ones are built.
     let old = layout.chainstate_dir();
     reporter.with_room(|| disk.create_dir_all(&old).map_err(store::Fault::from))?;

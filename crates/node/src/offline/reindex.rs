@@ -98,7 +98,7 @@ fn remove_later_snapshot(
     layout: &Layout,
     reporter: &Reporter<'_>,
 ) -> Result<Option<BlockHash>, Fault> {
-    let base = chainstate::snapshot_base(&**disk, layout).ok().flatten();
+    let base = chainstate::named_base(&**disk, layout).ok().flatten();
     if reporter.with_room(|| chainstate::remove_snapshot(&**disk, layout))? {
         reporter.note(REMOVED_SNAPSHOT);
     }

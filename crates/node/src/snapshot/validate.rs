@@ -45,9 +45,7 @@ pub(crate) fn state(options: &Options, events: Events<'_>) -> Result<Option<Unva
     let locked = lock::lock(options, events, false)?;
     let reporter = Reporter::new(events, crate::reporting::log::Log::none(), &options.stop);
     reporter.with_room(|| chainstate::finish_snapshot(&locked.disk, &locked.layout))?;
-    let is_false = chainstate::invalid_base(&*locked.disk, &locked.layout)?.is_some();
-    let base = chainstate::snapshot_base(&*locked.disk, &locked.layout)?.filter(|_| !is_false);
-    let Some(base) = base else {
+    let Some(base) = chainstate::snapshot_base(&*locked.disk, &locked.layout)? else {
         // The file is that of a snapshot that is no longer loaded, or is about to be moved away.
         let private = PrivateDir::new(locked.disk.clone(), locked.layout.private_dir());
         reporter.with_room(|| private.remove(super::load::TRUSTED))?;

@@ -31,8 +31,8 @@ pub use replace::{
     swap_rebuilt,
 };
 pub use snapshot::{
-    begin_snapshot, finish_snapshot, install_snapshot, invalid_base, invalid_snapshot, mark_invalid, remove_snapshot,
-    snapshot_base, validated_snapshot,
+    begin_snapshot, finish_snapshot, install_snapshot, invalid_base, invalid_snapshot, mark_invalid, named_base,
+    remove_snapshot, snapshot_base, validated_snapshot,
 };
 pub use view::{CoinsIter, CoinsView};
 

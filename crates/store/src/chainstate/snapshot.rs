@@ -47,12 +47,22 @@ fn aside(layout: &Layout) -> PathBuf {
     layout.private_dir().join("chainstate_snapshot.old")
 }
 
-/// The base block of the chainstate from a snapshot; `None` if there is no such chainstate, or Core would ignore it.
+/// The base block of the chainstate from a snapshot; `None` if there is no such chainstate, if Core would ignore it, or
+/// if it is marked as invalid: nothing reads its coins then ([`invalid_base`]).
 ///
 /// # Errors
 ///
 /// A file that is shorter than a hash; an I/O error.
 pub fn snapshot_base(disk: &dyn Disk, layout: &Layout) -> Result<Option<BlockHash>> {
+    if is_invalid(disk, layout)? { Ok(None) } else { named_base(disk, layout) }
+}
+
+/// The base block that the directory names, even if the snapshot is marked as invalid.
+///
+/// # Errors
+///
+/// Those of [`snapshot_base`].
+pub fn named_base(disk: &dyn Disk, layout: &Layout) -> Result<Option<BlockHash>> {
     let path = layout.snapshot_dir().join(BASE_BLOCKHASH);
     let Some(bytes) = read_small(disk, &path, BASE_BYTES_MAX)? else { return Ok(None) };
     match bytes.first_chunk() {
@@ -239,8 +249,11 @@ pub fn mark_invalid(disk: &dyn Disk, layout: &Layout) -> Result<()> {
 ///
 /// Those of [`snapshot_base`].
 pub fn invalid_base(disk: &dyn Disk, layout: &Layout) -> Result<Option<BlockHash>> {
-    let is_marked = disk.metadata(&layout.snapshot_dir().join(INVALID_MARKER))?.is_some();
-    if is_marked { snapshot_base(disk, layout) } else { Ok(None) }
+    if is_invalid(disk, layout)? { named_base(disk, layout) } else { Ok(None) }
+}
+
+fn is_invalid(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
+    Ok(disk.metadata(&layout.snapshot_dir().join(INVALID_MARKER))?.is_some())
 }
 
 /// After the snapshot proved invalid: moves its chainstate to a place that neither program uses, or removes it if it
@@ -456,6 +469,8 @@ mod tests {
         let disk = sim.reopen(Loss::Unsynced).shared();
         finish_snapshot(&disk, &layout()).unwrap();
         assert_eq!(invalid_base(&*disk, &layout()).unwrap(), Some(BASE));
+        assert_eq!(named_base(&*disk, &layout()).unwrap(), Some(BASE));
+        assert_eq!(snapshot_base(&*disk, &layout()).unwrap(), None, "nothing reads its coins");
         invalid_snapshot(&*disk, &layout()).unwrap();
         assert_eq!(invalid_base(&*disk, &layout()).unwrap(), None);
     }

@@ -260,6 +260,7 @@ fn a_refusal_that_is_stopped_goes_on() {
     assert!(run(&whole).is_err());
     let end = whole.operations();
     let mut went_on = 0;
+    let mut marked = 0;
     for back in 1..=30 {
         let disk = with_false_snapshot();
         disk.fail_at(end - back, 1, Accident::Stop);
@@ -267,6 +268,13 @@ fn a_refusal_that_is_stopped_goes_on() {
         let loss = [Loss::Nothing, Loss::Unsynced, Loss::Random(back)][(back % 3) as usize];
         let row = format!("{back} before the end, {:?}, {loss:?}", disk.stopped_at());
         let disk = disk.reopen(loss);
+        if store::chainstate::invalid_base(&*disk.shared(), &layout()).unwrap().is_some() {
+            marked += 1;
+            let info = offline::info(&options(&disk)).unwrap();
+            assert_eq!((info.snapshot_base, info.height), (None, Height::new(BASE)), "{row}: {}", info.next_step);
+            let coins = offline::set_info(&options(&disk), SetHash::Muhash, &|_| ()).unwrap();
+            assert_eq!(coins.height, Height::new(BASE), "{row}: the coins of the past are read");
+        }
         match run(&disk) {
             Ok(_) => went_on += 1,
             Err(why) => {
@@ -281,7 +289,7 @@ fn a_refusal_that_is_stopped_goes_on() {
         let verified = offline::verify(&options(&disk), 4, 0, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
         assert_eq!(verified.blocks, 110, "{row}");
     }
-    assert!(went_on > 5, "{went_on}");
+    assert!(went_on > 5 && marked > 2, "{went_on}, {marked}");
 }
 
 /// Chains with more work and an invalid block, detected when it is connected or as soon as it arrives.
