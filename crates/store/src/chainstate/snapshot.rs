@@ -48,7 +48,7 @@ fn aside(layout: &Layout) -> PathBuf {
 }
 
 /// The base block of the chainstate from a snapshot; `None` if there is no such chainstate, if Core would ignore it, or
-/// if it is marked as invalid: nothing reads its coins then ([`invalid_base`]).
+/// if it is marked as invalid ([`invalid_base`]): then nothing may read its coins.
 ///
 /// # Errors
 ///
