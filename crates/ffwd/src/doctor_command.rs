@@ -96,7 +96,7 @@ pub(crate) fn run(given: &Doctor) -> Result<ExitCode, Failure> {
 /// Groups of options that a repair does not use: it has no server, runs no commands, and no job before itself; its log is
 /// debug.log.
 const NOT_IN_REPAIR: [Place; 4] = [Place::Before, Place::Server, Place::Notify, Place::OwnFiles];
-/// Further options that a repair does not use: it reads and sets no bans.
+/// Further options that a repair does not use: it sets no bans.
 const NAMES_NOT_IN_REPAIR: [&str; 1] = ["bantime"];
 
 fn is_not_in_repair(option: &CoreOption) -> bool {
@@ -131,7 +131,10 @@ pub(crate) fn repair(given: &Repair, line: &OnLine) -> Result<ExitCode, Failure>
     limits::check(options.par, options.dbcache_bytes)?;
     signals::heed_download(sync.download.switch.clone())?;
     let reporter = begin(&settings)?;
-    let done = jobs::repair(options, &sync, &|event| reporter.event(event));
+    let events = |event| reporter.event(event);
+    #[cfg(feature = "server")]
+    crate::serve::read_bans(&sync.peers.control, options, &events);
+    let done = jobs::repair(options, &sync, &events);
     reporter.finish();
     let report = match done {
         Err(fault @ Fault::Stopped) => {

@@ -70,7 +70,7 @@ impl Wanted {
         events: Events<'_>,
         job: impl FnOnce(&Options, Events<'_>) -> Result<JobReport, Fault>,
     ) -> Result<JobReport, Fault> {
-        let (bans, is_there) = self.read_bans(options, events);
+        let (bans, is_there) = read_bans(&self.peers, options, events);
         let Some((settings, handle)) = &self.server else { return job(options, events) };
         // Another program's cookie must not be replaced.
         jobs::check_free(options, events)?;
@@ -112,18 +112,6 @@ impl Wanted {
 }
 
 impl Wanted {
-    /// The bans that bitcoind or ffwd set in earlier runs, and whether there is a list.
-    fn read_bans(&self, options: &Options, events: Events<'_>) -> (BanFile, bool) {
-        let net_dir = options.datadir.join(options.params.chain.net_dir());
-        let file = BanFile::new(PrivateDir::new(options.disk.clone(), net_dir));
-        let read = file.read();
-        let is_there = read.is_some();
-        let (bans, why) = read.unwrap_or_default();
-        self.peers.bans().replace(bans);
-        why.into_iter().for_each(|why| events(Event::Warning(why)));
-        (file, is_there)
-    }
-
     fn board(&self, options: &Options) -> Board {
         let settings = watch::board::Settings {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -137,6 +125,18 @@ impl Wanted {
         };
         Board::new(settings, self.peers.clone())
     }
+}
+
+/// Sets the bans of earlier runs of bitcoind or ffwd. Returns their file, and whether it exists.
+pub(crate) fn read_bans(peers: &Peers, options: &Options, events: Events<'_>) -> (BanFile, bool) {
+    let net_dir = options.datadir.join(options.params.chain.net_dir());
+    let file = BanFile::new(PrivateDir::new(options.disk.clone(), net_dir));
+    let read = file.read();
+    let is_there = read.is_some();
+    let (bans, why) = read.unwrap_or_default();
+    peers.bans().replace(bans);
+    why.into_iter().for_each(|why| events(Event::Warning(why)));
+    (file, is_there)
 }
 
 /// Why there is no server, with the remedy for this cause.

@@ -1,8 +1,11 @@
 //! `ffwd doctor` and `ffwd repair`, as a user meets them: exit codes, text, JSON.
 
 use crate::data;
-use crate::run::run;
+use crate::run::{run, start};
 use std::fs;
+use std::io::{ErrorKind, Read};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 #[test]
 fn doctor_names_what_repair_mends() {
@@ -32,6 +35,42 @@ fn doctor_names_what_repair_mends() {
     assert_eq!(go("doctor --deep").good()["findings"], serde_json::json!([]));
     assert_eq!(go("coins info").good(), set);
     assert_eq!(go("verify --level 4 --blocks 0").good()["height"], 206);
+}
+
+#[test]
+fn a_repair_closes_connections_of_banned_peers() {
+    let Some(directory) = data::real("regtest", "regtest_1_206") else { return };
+    run(directory.path(), "reindex --datadir @ --chain regtest --json").good();
+    let ban = |address: &str| {
+        let entry = format!(r#"{{"version":1,"ban_created":1,"banned_until":9999999999,"address":"{address}"}}"#);
+        fs::write(directory.path().join("regtest/banlist.json"), format!(r#"{{"banned_nets":[{entry}]}}"#)).unwrap();
+    };
+    // No other peer delivers the blocks of this file: the repair waits for one.
+    fs::remove_file(directory.path().join("regtest/blocks/blk00000.dat")).unwrap();
+    for (banned, want) in [("10.0.0.0/8", false), ("127.0.0.0/8", true)] {
+        ban(banned);
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let line = format!("repair --datadir @ --chain regtest --dnsseed=0 --listen --bind 127.0.0.1:{port}");
+        let mut running = start(directory.path(), &line);
+        let end = Instant::now() + Duration::from_secs(60);
+        let mut peer = loop {
+            match TcpStream::connect(("127.0.0.1", port)) {
+                Ok(peer) => break peer,
+                Err(why) => assert!(running.goes_on() && Instant::now() < end, "{banned}: {why}"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        peer.set_read_timeout(Some(Duration::from_secs(if want { 30 } else { 1 }))).unwrap();
+        let is_closed = match peer.read(&mut [0; 1]) {
+            Ok(0) => true,
+            Ok(_) => false,
+            Err(why) => why.kind() == ErrorKind::ConnectionReset,
+        };
+        assert_eq!(is_closed, want, "{banned}");
+        running.signal("TERM");
+        let ran = running.ended();
+        assert_eq!(ran.code, Some(130), "{banned}: {ran:?}");
+    }
 }
 
 #[test]
