@@ -133,6 +133,8 @@ pub struct Peer {
     /// Whether received messages wait for space in the send queue.
     has_undispatched: bool,
     nonce: u64,
+    /// Another number than that of our version message, which the peer could answer before it received the ping.
+    first_ping_nonce: u64,
     greeting: Greeting,
     connected_at: Duration,
     last_received: Duration,
@@ -187,6 +189,7 @@ impl Peer {
             local: None,
             has_undispatched: false,
             nonce: rng.number(),
+            first_ping_nonce: rng.number(),
             greeting,
             connected_at: at,
             last_received: at,
@@ -558,22 +561,20 @@ impl Peer {
 
     fn ping_if_due(&mut self, now: Now, rng: &mut Rng) {
         if self.ping.is_none() && now.since_start.saturating_sub(self.last_ping) > PING_INTERVAL {
-            self.nonce = rng.number();
-            self.ping(now);
+            self.ping(rng.number(), now);
         }
     }
 
-    fn ping(&mut self, now: Now) {
-        self.ping = Some((self.nonce, now.since_start));
+    fn ping(&mut self, nonce: u64, now: Now) {
+        self.ping = Some((nonce, now.since_start));
         self.last_ping = now.since_start;
-        self.send(&Message::Ping(Some(self.nonce)));
+        self.send(&Message::Ping(Some(nonce)));
     }
 
     /// Pings again, whether or not the last ping was answered. Source: Bitcoin Core b88bffe, `SendPings`.
     pub(crate) fn ping_again(&mut self, now: Now, rng: &mut Rng) {
         if self.ready {
-            self.nonce = rng.number();
-            self.ping(now);
+            self.ping(rng.number(), now);
         }
     }
 

@@ -62,7 +62,7 @@ impl Hub {
     }
 
     /// Nonces of our connections whose other end may be this node. Both ends are in their handshake then; afterwards
-    /// the nonce is that of the last ping, which the peer knows. Source: Bitcoin Core b88bffe, `CheckIncomingNonce`.
+    /// the peer knows the nonce. Source: Bitcoin Core b88bffe, `CheckIncomingNonce`.
     fn own_nonces(&self, id: PeerId) -> Vec<u64> {
         let is_inbound = self.context.peers.get(&id).is_some_and(|peer| !peer.is_ready() && !peer.is_outbound());
         let shaking = self.context.peers.values().filter(|peer| is_inbound && peer.is_outbound() && !peer.is_ready());

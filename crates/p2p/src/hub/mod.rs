@@ -256,9 +256,10 @@ impl Hub {
         let magic = self.context.config.network.magic;
         let transport =
             if dial.v2 { Transport::v2_initiator(magic, &mut self.context.rng) } else { Transport::v1(magic) };
-        let permissions = match &dial.target {
-            Target::Peer(remote) => self.permissions_of(&remote.address, false),
-            Target::Name(..) => Permissions::NONE,
+        // Peers that the user did not name have none, whatever their address. Source: Bitcoin Core b88bffe, `ConnectNode`.
+        let permissions = match (dial.kind, &dial.target) {
+            (Kind::Manual(_), Target::Peer(remote)) => self.permissions_of(&remote.address, false),
+            _ => Permissions::NONE,
         };
         self.insert(id, dial.kind, dial.target, transport, permissions, now);
         if let Some(peer) = self.context.peers.get_mut(&id).filter(|_| dial.v2) {

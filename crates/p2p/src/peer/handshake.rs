@@ -61,7 +61,7 @@ impl Peer {
             Message::Feature(name) if self.version.is_some() => self.note_feature(name).map(|()| None),
             Message::Verack if self.version.is_some() => {
                 self.ready = true;
-                self.ping(now);
+                self.ping(self.first_ping_nonce, now);
                 Ok(Some(Input::Ready))
             }
             _ => {
@@ -171,6 +171,27 @@ mod tests {
             }
         }
         (gone, peer.journal.take())
+    }
+
+    /// Such a round trip of 0 would protect it from eviction.
+    #[test]
+    fn a_peer_cannot_answer_a_ping_that_it_has_not_received() {
+        let now = Now { since_start: Duration::ZERO, unix: 1_700_000_000 };
+        let target = Target::Peer(PeerAddress { address: NetAddress::V4([8, 1, 1, 1]), port: 7 });
+        let greeting = Greeting { services: 0, agent: "/x/".to_owned(), height: 0, utxo_sets: false };
+        let rng = &mut Rng::Seeded(1);
+        let mut peer = Peer::new(PeerId(3), Kind::Inbound, target, Transport::v1(MAGIC), greeting, now, rng);
+        let version = Version { version: 70016, services: 0, time: 0, nonce: 9, agent: vec![], height: 5, relay: true };
+        let nonce = peer.nonce();
+        for message in [Message::Version(version), Message::Verack, Message::Pong(nonce)] {
+            let (command, payload) = message.encode();
+            let bytes = frame_v1(MAGIC, command, &payload);
+            peer.transport.space()[..bytes.len()].copy_from_slice(&bytes);
+            peer.transport.received(bytes.len());
+            while peer.next(now, |_| false).unwrap().is_some() {}
+        }
+        let (ping, _) = peer.ping.expect("the first ping waits for its answer");
+        assert!(peer.is_ready() && ping != nonce && peer.round_trip.is_none(), "{:?}", peer.round_trip);
     }
 
     /// The cases of Core's p2p_bip434_feature.py.

@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn peer_that_answers_after_a_suspension_stays() {
         let mut peer = woken();
-        let nonce = peer.nonce;
+        let (nonce, _) = peer.ping.unwrap();
         peer.on_pong(nonce, 8, at(159));
         assert_eq!(peer.tick_awaited(true, at(160)), Ok(()));
         assert!(!peer.is_awaited());

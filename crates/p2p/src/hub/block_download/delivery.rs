@@ -47,9 +47,7 @@ impl BlockDownload {
         let is_left = |want: &Want| {
             delivered.height >= want.height && cx.chain.ancestor(&delivered.hash, want.height) != Some(want.hash)
         };
-        let giver = self.of(id);
-        giver.last_block_at = Some(now.since_start);
-        let left = giver.withheld.filter(is_left);
+        let left = self.of(id).withheld.filter(is_left);
         if let Some(want) = left {
             self.download.forgo(id, &want.hash, now.since_start);
             self.of(id).withheld = None;

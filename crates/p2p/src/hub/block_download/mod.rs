@@ -68,7 +68,7 @@ struct Giver {
     direct: VecDeque<BlockHash>,
     /// Version of the lists and best block for which the scheduler has this peer's reach.
     reach_of: Option<(u64, Option<BlockHash>)>,
-    /// When it last delivered a requested block.
+    /// When the node last stored a block that it delivered.
     last_block_at: Option<Duration>,
     /// The block that it announced and did not deliver: see [`delivery`].
     withheld: Option<Want>,
@@ -386,7 +386,9 @@ impl BlockDownload {
         self.verdicts_heard += 1;
         match verdict {
             BlockVerdict::Stored => {
-                self.download.judged(&hash);
+                // As in Core, only the first sound copy counts as delivered.
+                let giver = self.download.judged(&hash).and_then(|peer| self.givers.get_mut(&peer));
+                giver.into_iter().for_each(|giver| giver.last_block_at = Some(now.since_start));
                 self.drop_direct(&hash);
                 None
             }
@@ -534,12 +536,13 @@ mod tests {
         let given = actions(&mut cx);
         let is_first =
             |action: &Action| matches!(action, Action::Event(Event::Block { height, .. }) if *height == Height::new(1));
-        assert!(given.iter().any(is_first) && blocks.last_block_at(id).is_some(), "{given:?}");
+        assert!(given.iter().any(is_first) && blocks.last_block_at(id).is_none(), "{given:?}");
         // Its body proves bad: it is requested again.
         let hash = made.headers[0].hash();
         let bad = BlockVerdict::BadBody { peer: id, reason: "bad-txnmrklroot".to_owned() };
         let culprit = blocks.judge(&mut cx, hash, bad, now(6)).map(|(peer, _)| peer);
         assert_eq!((culprit, blocks.download.is_asked(&hash)), (Some(id), false));
+        assert!(blocks.last_block_at(id).is_none(), "it delivered nothing");
     }
 
     /// Unsolicited junk arrives while the block is requested from an honest peer, before or after that one's copy.
@@ -566,6 +569,8 @@ mod tests {
                 let verdict = chain.store(peer, &bytes);
                 blamed.extend(blocks.judge(&mut cx, hash, verdict, now(4)).map(|(peer, _)| peer));
             }
+            let delivered = peers.map(|id| blocks.last_block_at(id).is_some());
+            assert_eq!(delivered, [true, false, false], "{order:?}");
             let has_passed_junk = order[0] != HONEST;
             assert_eq!(blamed, if has_passed_junk { vec![peers[1]] } else { vec![] }, "{order:?}");
             assert_eq!(chain.wanted(1)[0].height, Height::new(2), "{order:?}: the honest copy was stored");

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::addresses::{Addresses, From, Networks};
 use crate::api::{Config, Reachable};
-use crate::peer::{Kind, Peer};
+use crate::peer::Kind;
 use crate::rng::Rng;
 use crate::time::Now;
 use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, Target, services};
@@ -258,11 +258,13 @@ impl Outbound {
         now: Now,
     ) -> Option<crate::addresses::Entry> {
         match addresses.select_collision() {
-            Some(entry) if self.is_connected(cx, &entry.peer.address) => {
+            Some(entry) if is_made(cx, &entry.peer.address) => {
                 // It is connected: it keeps its place.
                 addresses.good(&entry.peer, now.unix);
             }
-            Some(entry) => return Some(entry),
+            Some(entry) if !self.is_dialing(&entry.peer.address) => return Some(entry),
+            // Another connection is about to test it.
+            Some(_) => {}
             None => {}
         }
         addresses.select(From::New, sought, now.unix)
@@ -275,8 +277,7 @@ impl Outbound {
 
     /// Whether we are connected to an address, or are connecting.
     fn is_connected(&self, cx: &Context, address: &NetAddress) -> bool {
-        let is_there = |peer: &Peer| matches!(&peer.target, Target::Peer(remote) if remote.address == *address);
-        cx.peers.values().any(is_there) || self.is_dialing(address)
+        is_made(cx, address) || self.is_dialing(address)
     }
 
     /// Network groups of lasting outbound connections over IPv4 and IPv6, made or in progress.
@@ -317,6 +318,11 @@ impl Kept {
     fn count(&self) -> usize {
         self.made.len() + self.private_count
     }
+}
+
+/// Whether a connection to an address was made.
+fn is_made(cx: &Context, address: &NetAddress) -> bool {
+    cx.peers.values().any(|peer| matches!(&peer.target, Target::Peer(remote) if remote.address == *address))
 }
 
 /// Whether a peer with these services has a useful address memory. Source: Core's `MayHaveUsefulAddressDB`.

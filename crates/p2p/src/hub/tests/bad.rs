@@ -533,9 +533,10 @@ fn self_connection_is_refused() {
     assert_eq!(world.reason("4.4.4.4:1"), Some(&Reason::SelfConnection));
 }
 
-/// Once connected, a peer knows the nonce of our pings: as in Core, it identifies no connection to ourselves any more.
+/// Once connected, a peer knows the nonce of our version message: as in Core, it identifies no connection to ourselves any
+/// more.
 #[test]
-fn nonce_of_a_ping_is_no_sign_of_a_self_connection() {
+fn nonce_that_a_peer_knows_is_no_sign_of_a_self_connection() {
     let served = honest_chain(20, 10);
     let mut world = World::new(Chain::new(), &[GOOD]);
     world.honest(GOOD, &served);

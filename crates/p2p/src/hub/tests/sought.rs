@@ -62,7 +62,9 @@ fn automatic_peers_are_eight_in_distinct_groups() {
     let in_group = |i: u8| PeerAddress { address: NetAddress::V4([20 + i / 5, 1, i % 5, 9]), port: 18444 };
     let grouped: Vec<_> = (0..100).map(in_group).collect();
     let served = served();
-    let mut world = World::with_config(Chain::new(), automatic(memory(&grouped)));
+    // Only peers that the user named have the permissions of `out`.
+    let whitelist = vec![crate::permissions::PermittedNet::parse("all,out@0.0.0.0/0").unwrap()];
+    let mut world = World::with_config(Chain::new(), Config { whitelist, ..automatic(memory(&grouped)) });
     for peer in &grouped {
         world.honest(&peer.to_string(), &served);
     }
@@ -72,6 +74,7 @@ fn automatic_peers_are_eight_in_distinct_groups() {
     assert_eq!(have.len(), 8);
     let groups: HashSet<_> = have.iter().map(|peer| peer.address.group()).collect();
     assert_eq!(groups.len(), 8, "{have:?}");
+    assert!(!world.hub.context.peers.values().any(|peer| peer.is_noban()));
     assert_eq!(world.gone, []);
 }
 
