@@ -27,7 +27,7 @@ use crate::rng::Rng;
 use crate::time::Now;
 use crate::transport::{Received, Transport};
 use crate::utxo_sets::SetRequest;
-use crate::wire::{Command, FRAME_BYTES, Inventory, Message, Target, Version, services};
+use crate::wire::{Command, FRAME_BYTES, Inventory, Message, PeerAddress, Target, Version, services};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -130,6 +130,8 @@ pub struct Peer {
     round_trip: Option<Duration>,
     /// Our end of the connection.
     local: Option<SocketAddr>,
+    /// Its end, unless a proxy looked its name up.
+    remote: Option<PeerAddress>,
     /// Whether received messages wait for space in the send queue.
     has_undispatched: bool,
     nonce: u64,
@@ -169,6 +171,7 @@ impl Peer {
         rng: &mut Rng,
     ) -> Peer {
         let at = now.since_start;
+        let remote = if let Target::Peer(remote) = &target { Some(*remote) } else { None };
         let mut peer = Peer {
             id,
             kind,
@@ -187,6 +190,7 @@ impl Peer {
             speaks_utxo_sets: false,
             round_trip: None,
             local: None,
+            remote,
             has_undispatched: false,
             nonce: rng.number(),
             first_ping_nonce: rng.number(),
@@ -270,6 +274,16 @@ impl Peer {
     /// Sets our end of the connection.
     pub fn set_local(&mut self, local: Option<SocketAddr>) {
         self.local = local;
+    }
+
+    /// Its address, unless it has a name that a proxy looked up.
+    pub(crate) fn remote(&self) -> Option<&PeerAddress> {
+        self.remote.as_ref()
+    }
+
+    /// Sets the address that its name led to, and its permissions.
+    pub(crate) fn set_remote(&mut self, remote: PeerAddress, permissions: Permissions) {
+        (self.remote, self.permissions) = (Some(remote), permissions);
     }
 
     /// Whether received messages wait for space in the send queue.
@@ -472,10 +486,10 @@ impl Peer {
 
     /// BIP155 number of its network: Tor's for a peer that connected through a Tor service; 0 if it is not routable.
     pub(crate) fn network(&self) -> u8 {
-        match &self.target {
+        match &self.remote {
             _ if self.is_from_onion => 4,
-            Target::Peer(remote) if remote.address.is_routable() => remote.address.network(),
-            Target::Peer(_) | Target::Name(..) => 0,
+            Some(remote) if remote.address.is_routable() => remote.address.network(),
+            _ => 0,
         }
     }
 

@@ -21,7 +21,7 @@ use crate::peer::{Kind, Peer};
 use crate::permissions::Permissions;
 use crate::rng::{Rng, keyed_hash};
 use crate::time::Now;
-use crate::wire::{AddressEntry, Message, NetAddress, PeerAddress, Target, limits};
+use crate::wire::{AddressEntry, Message, NetAddress, PeerAddress, limits};
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
@@ -291,7 +291,7 @@ fn believed(time: u32, now: Now) -> u32 {
 fn own_for(cx: &Context, peer: &Peer) -> Option<PeerAddress> {
     let through = peer.network();
     let is_private = |network: u8| matches!(network, 4 | 5);
-    let remote = if let Target::Peer(remote) = &peer.target { Some(remote.address.network()) } else { None };
+    let remote = peer.remote().map(|remote| remote.address.network());
     let may = |own: NetAddress| {
         let network = own.network();
         network == through || !(is_private(network) || is_private(through))

@@ -91,7 +91,7 @@ impl Hub {
                     bytes_per_s,
                     stalls,
                     relays_addresses: self.address_relay.is_on(peer.id),
-                    mapped_as: self.system_of(&peer.target),
+                    mapped_as: self.system_of(peer.remote()),
                     ..peer.stats(now)
                 }
             })
@@ -155,11 +155,8 @@ impl Hub {
     }
 
     /// The autonomous system of a peer's address; 0 if unknown.
-    fn system_of(&self, target: &Target) -> u32 {
-        match target {
-            Target::Peer(remote) => self.context.config.groups.system_of(remote.address),
-            Target::Name(..) => 0,
-        }
+    fn system_of(&self, remote: Option<&PeerAddress>) -> u32 {
+        remote.map_or(0, |remote| self.context.config.groups.system_of(remote.address))
     }
 
     /// Adds the address of a peer, as if the peer had announced it. Source: Bitcoin Core b88bffe, `addpeeraddress`.
@@ -250,7 +247,7 @@ impl Hub {
             .context
             .peers
             .values()
-            .filter(|peer| matches!(&peer.target, Target::Peer(remote) if subnet.has(&remote.address)))
+            .filter(|peer| peer.remote().is_some_and(|remote| subnet.has(&remote.address)))
             .map(|peer| peer.id)
             .collect();
         ids.into_iter().for_each(|id| self.drop_peer(id, Reason::Banned, now));

@@ -217,7 +217,7 @@ impl Hub {
             return;
         }
         let of = |peer: &Peer| {
-            let Target::Peer(remote) = &peer.target else { return None };
+            let remote = peer.remote()?;
             let known = self.addresses.entry(remote);
             let services = known.map_or_else(|| peer.services(), |entry| entry.services);
             Some(AddressEntry { peer: *remote, services, time: known.map_or(0, |entry| entry.time) })
@@ -257,9 +257,9 @@ impl Hub {
             self.context.debug(|| format!("ignoring addr message from {kind} peer={id}"));
             return Ok(());
         }
-        let source = match &peer.target {
-            Target::Peer(address) => address.address,
-            Target::Name(name, _) => NetAddress::of_name(name),
+        let source = match (peer.remote(), &peer.target) {
+            (Some(remote), _) | (None, Target::Peer(remote)) => remote.address,
+            (None, Target::Name(name, _)) => NetAddress::of_name(name.as_str()),
         };
         let is_fetch = peer.kind == Kind::AddressFetch;
         let heard = self.address_relay.hear(&mut self.context, id, entries, now);

@@ -70,6 +70,7 @@ use primitives::BlockHash;
 use serving::Serving;
 use serving::room::may_answer;
 use set_download::SetDownload;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -265,6 +266,21 @@ impl Hub {
         if let Some(peer) = self.context.peers.get_mut(&id).filter(|_| dial.v2) {
             peer.journal.say(|| format!("start sending v2 handshake to peer={id}"));
         }
+    }
+
+    /// The name of an outbound peer led to this address. A proxy looks names up itself: then it is the proxy's.
+    /// Source: Bitcoin Core b88bffe, `ConnectNode`.
+    pub fn note_remote(&mut self, id: PeerId, remote: SocketAddr) {
+        let Some(Peer { target: target @ Target::Name(..), kind, .. }) = self.context.peers.get(&id) else { return };
+        if self.context.config.proxy_of(target).is_some() {
+            return;
+        }
+        let remote = PeerAddress { address: NetAddress::from_ip(remote.ip()), port: remote.port() };
+        let permissions = match kind {
+            Kind::Manual(_) => self.permissions_of(&remote.address, false),
+            _ => Permissions::NONE,
+        };
+        self.context.peers.get_mut(&id).into_iter().for_each(|peer| peer.set_remote(remote, permissions));
     }
 
     fn insert(
@@ -504,7 +520,7 @@ impl Hub {
         let offered = peer.services();
         let expected = outbound::expected_services(offered, initial);
         let is_chosen = matches!(peer.kind, Kind::Automatic | Kind::AddressFetch | Kind::BlockRelay);
-        let remote = if let Target::Peer(remote) = peer.target { peer.is_outbound().then_some(remote) } else { None };
+        let remote = peer.remote().copied().filter(|_| peer.is_outbound());
         if let Some(remote) = &remote {
             self.addresses.set_services(remote, offered);
         }

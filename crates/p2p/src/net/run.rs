@@ -299,10 +299,11 @@ impl Runner {
                 LoopMessage::Resolved(name, Ok(found)) => self.hub.resolved(&name, &found, now),
                 LoopMessage::Resolved(name, Err(why)) => self.hub.not_resolved(&name, &why, now),
                 LoopMessage::Dialed(peer, Ok(stream)) => {
-                    let local = stream.local_addr().ok();
+                    let (local, remote) = (stream.local_addr().ok(), stream.peer_addr().ok());
                     self.sockets.insert(peer, stream);
                     self.hub.connected(peer, now);
                     self.note_local(peer, local);
+                    remote.into_iter().for_each(|remote| self.hub.note_remote(peer, remote));
                 }
                 LoopMessage::Dialed(peer, Err(why)) => self.hub.not_connected(peer, &why, now),
             }

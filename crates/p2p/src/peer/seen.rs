@@ -16,7 +16,11 @@ impl Peer {
             id: self.id,
             address: info.address,
             local: self.local,
-            network: if self.is_from_onion { "onion" } else { self.target.network_name() },
+            network: match &self.remote {
+                _ if self.is_from_onion => "onion",
+                Some(remote) => remote.address.network_name(),
+                None => self.target.network_name(),
+            },
             mapped_as: 0,
             services: info.services,
             last_send: self.sent_at.map_or(0, unix),

@@ -283,10 +283,9 @@ impl Outbound {
     /// Network groups of lasting outbound connections over IPv4 and IPv6, made or in progress.
     fn groups_of_kept(&self, cx: &Context) -> Kept {
         let is_kept = |kind: Kind| matches!(kind, Kind::Automatic | Kind::BlockRelay | Kind::Manual(_));
-        let peers = cx.peers.values().filter(|peer| is_kept(peer.kind)).map(|peer| &peer.target);
+        let peers = cx.peers.values().filter(|peer| is_kept(peer.kind)).filter_map(|peer| peer.remote());
         let mut kept = Kept::default();
-        let mut add = |target: &Target, is_made: bool| {
-            let Target::Peer(peer) = target else { return };
+        let mut add = |peer: &PeerAddress, is_made: bool| {
             if peer.address.is_ip() {
                 let group = cx.config.groups.group(peer.address);
                 kept.groups.insert(group);
@@ -295,9 +294,12 @@ impl Outbound {
                 kept.private_count += 1;
             }
         };
-        peers.for_each(|target| add(target, true));
-        let dials = self.dials.values().filter(|dial| is_kept(dial.of.kind)).map(|dial| &dial.of.target);
-        dials.for_each(|target| add(target, false));
+        peers.for_each(|peer| add(peer, true));
+        for dial in self.dials.values().filter(|dial| is_kept(dial.of.kind)) {
+            if let Target::Peer(peer) = &dial.of.target {
+                add(peer, false);
+            }
+        }
         kept
     }
 }
@@ -322,7 +324,7 @@ impl Kept {
 
 /// Whether a connection to an address was made.
 fn is_made(cx: &Context, address: &NetAddress) -> bool {
-    cx.peers.values().any(|peer| matches!(&peer.target, Target::Peer(remote) if remote.address == *address))
+    cx.peers.values().any(|peer| peer.remote().is_some_and(|remote| remote.address == *address))
 }
 
 /// Whether a peer with these services has a useful address memory. Source: Core's `MayHaveUsefulAddressDB`.

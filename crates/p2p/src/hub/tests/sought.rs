@@ -78,6 +78,41 @@ fn automatic_peers_are_eight_in_distinct_groups() {
     assert_eq!(world.gone, []);
 }
 
+/// The address that its name leads to counts as any other's, unless a proxy looks the name up.
+#[test]
+fn a_peer_named_by_its_host_has_an_address() {
+    const NAME: &str = "node.example:18444";
+    let at = |address: [u8; 4]| PeerAddress { address: NetAddress::V4(address), port: 18444 };
+    let (own, near, elsewhere) = (at([8, 9, 1, 1]), at([8, 9, 2, 2]), at([20, 1, 1, 1]));
+    for is_proxied in [false, true] {
+        let whitelist = vec![crate::permissions::PermittedNet::parse("noban,out@8.9.1.1").unwrap()];
+        let proxy = is_proxied.then(|| "127.0.0.1:9050".to_owned());
+        let config = Config { whitelist, proxy, ..automatic(None) };
+        let served = served();
+        let mut world = World::with_config(Chain::new(), Config { add_nodes: vec![NAME.to_owned()], ..config });
+        world.honest(NAME, &served);
+        world.sync_to(served.tip().hash, 20 * S);
+        let id = world.hub.context.peers.values().find(|peer| peer.target.to_string() == NAME).unwrap().id;
+        world.hub.note_remote(id, "8.9.1.1:18444".parse().unwrap());
+        let now = world.now();
+        let peer = &world.hub.context.peers[&id];
+        let network = if is_proxied { "not_publicly_routable" } else { "ipv4" };
+        assert_eq!((peer.is_noban(), peer.stats(now).network), (!is_proxied, network));
+        for peer in [own, near, elsewhere] {
+            world.honest(&peer.to_string(), &served);
+            world.hub.add_address(peer, false, now);
+        }
+        world.run(60 * S);
+        let mut have = outbound(&world);
+        have.sort_by_key(|peer| peer.address);
+        assert_eq!(have.contains(&elsewhere), true);
+        assert_eq!(have.len(), if is_proxied { 2 } else { 1 }, "one in a network group: {have:?}");
+        let now = world.now();
+        world.hub.disconnect_subnet(&crate::bans::Subnet::parse("8.9.1.1").unwrap(), now);
+        assert_eq!(world.hub.context.peers.contains_key(&id), is_proxied);
+    }
+}
+
 #[test]
 fn addresses_come_from_seeds_and_peers_and_are_saved() {
     let (seeded, told) = (address(30, 1), address(40, 1));
