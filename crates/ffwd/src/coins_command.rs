@@ -3,7 +3,9 @@
 use crate::args::coins::{Coins, CoinsDiff, CoinsDump, CoinsInfo, CoinsLoad};
 use crate::args::{Common, Writing};
 use crate::output::{self, row, seconds};
-use crate::{Failure, INTERRUPTED, begin, begin_read_only, exit_codes, limits, load, look_up};
+use crate::{
+    Failure, INTERRUPTED, begin, begin_read_only, exit_codes, limits, load, look_up, private_files, was_stopped,
+};
 use node::Fault;
 use node::jobs::{self, DiffReport, Difference, DumpOut, DumpReport, DumpTarget, LoadReport};
 use node::options::real_disk;
@@ -15,7 +17,6 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 
 /// Runs one of the commands.
 pub(crate) fn run(command: Coins) -> Result<ExitCode, Failure> {
@@ -170,6 +171,7 @@ struct LoadObject {
 fn load_snapshot(given: &CoinsLoad) -> Result<ExitCode, Failure> {
     let writing = Writing { prune: given.prune, ..Writing::default() };
     let settings = load(&given.common, Some(&writing))?;
+    private_files();
     let options = &settings.options;
     limits::check(options.par, options.dbcache_bytes)?;
     let reporter = begin(&settings)?;
@@ -177,10 +179,7 @@ fn load_snapshot(given: &CoinsLoad) -> Result<ExitCode, Failure> {
     let done = jobs::load(options, &given.file, users_hash, &|event| reporter.event(event));
     reporter.finish();
     let report = match done {
-        Err(fault) if options.stop.load(Ordering::SeqCst) => {
-            reporter.say(&format!("stopped: {fault}; nothing that was committed is lost"));
-            return Ok(ExitCode::from(INTERRUPTED));
-        }
+        Err(fault) if was_stopped(&fault, options, &reporter) => return Ok(ExitCode::from(INTERRUPTED)),
         done => done?,
     };
     output::print(&if given.common.json { load_json(&report) } else { load_lines(&given.common, &report) });

@@ -8,8 +8,7 @@ use crate::conf::OnLine;
 use crate::exit_codes::{FAULT, INTERRUPTED};
 use crate::options::{CoreOption, Place, values};
 use crate::sync_command::{checked, load_with_peers};
-use crate::{Failure, begin, begin_read_only, limits, load, output, private_files, signals};
-use node::Fault;
+use crate::{Failure, begin, begin_read_only, limits, load, output, private_files, signals, was_stopped};
 use node::jobs::{self, Depth, Examination, Finding, RepairReport};
 use primitives::human;
 use serde::Serialize;
@@ -137,10 +136,7 @@ pub(crate) fn repair(given: &Repair, line: &OnLine) -> Result<ExitCode, Failure>
     let done = jobs::repair(options, &sync, &events);
     reporter.finish();
     let report = match done {
-        Err(fault @ Fault::Stopped) => {
-            reporter.say(&fault.to_string());
-            return Ok(ExitCode::from(INTERRUPTED));
-        }
+        Err(fault) if was_stopped(&fault, options, &reporter) => return Ok(ExitCode::from(INTERRUPTED)),
         done => done?,
     };
     if is_json {

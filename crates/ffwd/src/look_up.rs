@@ -7,7 +7,7 @@ use crate::args::indexes::{Filter, Flags, Index, SilentPayments, Spender, Tx};
 use crate::args::{CoinsInfo, Common, HashType};
 use crate::output::{amount, json, print, row};
 use crate::settings::Settings;
-use crate::{Failure, begin, begin_read_only, limits, load};
+use crate::{Failure, INTERRUPTED, begin, begin_read_only, limits, load, private_files, was_stopped};
 use node::Fault;
 use node::jobs::{self, BlockId, FoundTx, IndexReport, SetAt};
 use node::options::Options;
@@ -39,13 +39,17 @@ pub(crate) fn index(given: &Index) -> Result<ExitCode, Failure> {
         only => only.to_vec(),
     };
     limits::check(settings.options.par, settings.options.dbcache_bytes)?;
+    private_files();
     let reporter = begin(&settings)?;
     let done = jobs::index(&settings.options, &kinds, &|event| reporter.event(event));
     reporter.finish();
-    let report = done?;
+    let report = match done {
+        Err(fault) if was_stopped(&fault, &settings.options, &reporter) => return Ok(ExitCode::from(INTERRUPTED)),
+        done => done?,
+    };
     let chain = settings.options.params.chain.name();
     print(&if given.common.json { index_json(chain, &report) } else { index_lines(chain, &report) });
-    Ok(if report.stopped { ExitCode::from(crate::INTERRUPTED) } else { ExitCode::SUCCESS })
+    Ok(if report.stopped { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
 fn index_json(chain: &str, report: &IndexReport) -> String {

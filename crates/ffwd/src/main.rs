@@ -288,6 +288,19 @@ pub(crate) fn private_files() {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
 }
 
+/// Whether a job ended because the user stopped it, which is no fault; tells the user. On a full disk Ctrl-C ends the
+/// waiting.
+pub(crate) fn was_stopped(fault: &Fault, options: &Options, reporter: &Reporter) -> bool {
+    match fault {
+        Fault::Stopped => reporter.say(&fault.to_string()),
+        fault if fault.is_no_space() && options.stop.load(Ordering::SeqCst) => {
+            reporter.say(&format!("stopped: {fault}; nothing that was committed is lost"));
+        }
+        _ => return false,
+    }
+    true
+}
+
 /// Runs a job that connects blocks, computes the UTXO set's statistics, and prints both.
 pub(crate) fn work(
     title: &str,
@@ -326,14 +339,9 @@ pub(crate) fn work(
         heap.end();
     }
     let report = match done {
-        Err(fault @ node::Fault::Stopped) => {
-            reporter.say(&fault.to_string());
-            return Ok(ExitCode::from(INTERRUPTED));
-        }
-        // On a full disk Ctrl-C ends the waiting, and that is no fault.
-        Err(fault) if fault.is_no_space() && options.stop.load(Ordering::SeqCst) => {
-            reporter.say(&format!("stopped: {fault}; nothing that was committed is lost"));
-            return Ok(ExitCode::from(INTERRUPTED));
+        Err(fault) if was_stopped(&fault, options, &reporter) => {
+            let is_success = !ends && matches!(fault, Fault::Stopped);
+            return Ok(ExitCode::from(if is_success { exit_codes::DONE } else { INTERRUPTED }));
         }
         done => done?,
     };

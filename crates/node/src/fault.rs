@@ -60,7 +60,7 @@ pub enum Fault {
     System(Message, io::Error),
     /// The data directory needs a rebuild: the reason, in Core's words. Core shows it without a prefix.
     Rebuild(String),
-    /// Interrupted by the user before anything was changed.
+    /// Interrupted by the user. Nothing is lost: the same job begins again, or goes on.
     Stopped,
     /// Two computations that must agree do not: failing hardware, or a bug in this program.
     Internal(String),
@@ -125,7 +125,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::Store(fault) => fmt::Display::fmt(fault, f),
             Fault::Refused(message) | Fault::System(message, _) => fmt::Display::fmt(message, f),
-            Fault::Stopped => f.write_str("stopped before anything was changed"),
+            Fault::Stopped => f.write_str("stopped; the same command begins again, or goes on"),
             Fault::Rebuild(why) => write!(f, "{why}.\n{REBUILD_ADVICE}"),
             Fault::Internal(what) => write!(
                 f,

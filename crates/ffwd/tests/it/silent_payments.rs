@@ -4,6 +4,7 @@ use crate::data;
 use crate::run::run;
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 const ON: &str = "--datadir @ --chain regtest --json";
 /// Tweaks of blocks, by the reference code of BIP 352, from the transactions and what they spend.
@@ -24,6 +25,8 @@ fn tweaks_are_shown_and_exported() {
     let Some(with) = chain("--silentpaymentindex") else { return };
     let after = chain("").unwrap();
     run(after.path(), &format!("index --only silentpaymentindex {ON}")).good();
+    let made = fs::metadata(after.path().join("regtest/indexes")).unwrap();
+    assert_eq!(made.permissions().mode() & 0o077, 0, "as with any other command, only the user may read it");
     let ask = |directory: &tempfile::TempDir, line: &str| -> Value {
         run(directory.path(), &format!("silentpayments {line} {ON}")).good()
     };

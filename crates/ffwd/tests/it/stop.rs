@@ -69,6 +69,28 @@ fn stop_a_verify(directory: &Path) {
     assert!(!rest.contains("Error: "), "{rest}");
 }
 
+/// The sync has no end of its own, so that its stop is success; with `--exit-at-tip` it was stopped before its end.
+#[test]
+fn a_sync_that_waits_for_its_snapshot_can_be_stopped() {
+    for (end, code) in [("", 0), ("--exit-at-tip", 130)] {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let line = format!("sync --snapshot @/pipe --datadir @ --chain regtest --connect 127.0.0.1:1 {end}");
+        let mut child = start(directory.path(), &line);
+        let mut said = BufReader::new(child.child().stderr.take().unwrap());
+        let mut line = String::new();
+        // Said once signals are heeded. Nobody writes to the pipe.
+        said.read_line(&mut line).unwrap();
+        assert!(line.starts_with("dbcache: "), "{line}");
+        child.signal("TERM");
+        let ran = child.ended();
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).unwrap();
+        assert!(ran.code == Some(code) && !rest.contains("Error: "), "{end}: {ran:?}\n{rest}");
+    }
+}
+
 /// The height from which a run went on, as it said.
 fn went_on_from(said: &str) -> Option<u32> {
     let rest = said.split("oing on from height ").nth(1)?;

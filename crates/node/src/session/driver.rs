@@ -418,7 +418,13 @@ impl SyncDriver {
     fn want(&mut self, view: View<'_>) -> Action {
         let lists = self.lists(view);
         self.allowed = self.budget.allowance();
-        Action::Want(request::within(lists, self.allowed, self.budget.left_bytes(), self.block_bytes_max))
+        // Neither hinted blocks nor those below a snapshot are new blocks at the tip.
+        let is_near = || {
+            let targets = self.open_targets(view.index.headers());
+            view.hinted.is_none() && !self.asks_past && request::is_near(view.index, view.index.tip(), &targets)
+        };
+        let left = self.budget.left_bytes();
+        Action::Want(request::within(lists, self.allowed, is_near, left, self.block_bytes_max))
     }
 
     /// The same lists, without the limits of the download budget.

@@ -206,8 +206,7 @@ impl Run<'_> {
                 return Err(why);
             }
         };
-        self.load(&given, hash)?;
-        Ok(Outcome::Reached)
+        self.load_first(&given, hash)
     }
 
     /// Downloads headers up to the base block of a snapshot, then loads it.
@@ -215,8 +214,16 @@ impl Run<'_> {
         if let Some(ended) = self.reach_base(given.header().base, &given.name())? {
             return Ok(ended);
         }
-        self.load(given, hash)?;
-        Ok(Outcome::Reached)
+        self.load_first(given, hash)
+    }
+
+    /// Loads the snapshot that the sync begins with.
+    fn load_first(&mut self, given: &Given, hash: Option<Hash256>) -> Result<Outcome, Fault> {
+        match self.load(given, hash) {
+            Ok(_) => Ok(Outcome::Reached),
+            Err(Fault::Stopped) => Ok(Outcome::Stopped),
+            Err(why) => Err(why),
+        }
     }
 
     /// Downloads headers up to the base block of a snapshot; `name` is the snapshot's. An outcome if it is not to be

@@ -80,17 +80,28 @@ fn missing_to(index: &BlockIndex, tip: NodeId, target: NodeId, end: Height) -> V
     wants(tree, index.missing_from(from, target, end, WANTS_MAX))
 }
 
+/// Whether each chain that ends with one of `targets` is near its tip: it lacks at most a day's blocks above the connected
+/// chain, whichever of them are requested now.
+pub(crate) fn is_near(index: &BlockIndex, tip: NodeId, targets: &[NodeId]) -> bool {
+    let tree = index.headers();
+    targets.iter().all(|&target| {
+        let from = tree.fork(tip, target);
+        index.missing_from(from, target, tree.height(target), NEAR_BLOCKS + 1).len() <= NEAR_BLOCKS
+    })
+}
+
 /// The part of the lists that the allowance permits: all, only if every chain is near its tip, or nothing. With a daily
 /// limit each list has at most as many blocks of `block_bytes` as are left.
 pub(crate) fn within(
     mut lists: Vec<Vec<Want>>,
     allowance: Allowance,
+    is_near: impl FnOnce() -> bool,
     left_bytes: Option<u64>,
     block_bytes: u64,
 ) -> Vec<Vec<Want>> {
     match allowance {
         Allowance::Nothing(_) => Vec::new(),
-        Allowance::NearTip(_) if lists.iter().all(|list| list.len() <= NEAR_BLOCKS) => lists,
+        Allowance::NearTip(_) if is_near() => lists,
         Allowance::NearTip(_) => Vec::new(),
         Allowance::All => {
             let most = left_bytes.map_or(usize::MAX, |left| (left / block_bytes.max(1)).max(1) as usize);
@@ -200,13 +211,25 @@ mod tests {
         };
         let lengths = |lists: Vec<Vec<Want>>| lists.iter().map(Vec::len).collect::<Vec<_>>();
         let far = || vec![list(1000), list(5)];
-        assert_eq!(lengths(within(far(), Allowance::All, None, 100)), [1000, 5]);
-        assert_eq!(lengths(within(far(), Allowance::All, Some(700), 100)), [7, 5]);
-        assert_eq!(lengths(within(far(), Allowance::All, Some(1), 100)), [1, 1], "the last one may be cut by none");
+        let all = |left| lengths(within(far(), Allowance::All, || unreachable!("it may be far"), left, 100));
+        assert_eq!(all(None), [1000, 5]);
+        assert_eq!(all(Some(700)), [7, 5]);
+        assert_eq!(all(Some(1)), [1, 1], "the last one may be cut by none");
         let hours = Allowance::NearTip(Pause::Hours { from: 3 });
-        assert_eq!(lengths(within(far(), hours, None, 100)), [0; 0]);
-        assert_eq!(lengths(within(vec![list(144), list(5)], hours, None, 100)), [144, 5], "near the tip");
-        assert_eq!(lengths(within(vec![list(5)], Allowance::Nothing(Pause::Call), None, 100)), [0; 0]);
+        assert_eq!(lengths(within(far(), hours, || false, None, 100)), [0; 0]);
+        assert_eq!(lengths(within(vec![list(144), list(5)], hours, || true, None, 100)), [144, 5], "near the tip");
+        assert_eq!(lengths(within(vec![list(5)], Allowance::Nothing(Pause::Call), || true, None, 100)), [0; 0]);
+    }
+
+    #[test]
+    fn a_chain_is_near_its_tip_if_it_lacks_a_day_of_blocks() {
+        let mut chains = Chains::new();
+        let main = chains.grow(None, 200);
+        let near = |chains: &Chains, targets: &[NodeId]| is_near(chains.index(), chains.genesis(), targets);
+        assert!(near(&chains, &[]) && near(&chains, &main[143..144]) && !near(&chains, &main[144..145]));
+        assert!(!near(&chains, &[main[10], main[199]]), "one of them is far");
+        chains.store(&main[10..60]);
+        assert!(near(&chains, &main[193..194]) && !near(&chains, &main[194..195]), "stored blocks are not missing");
     }
 
     #[test]

@@ -360,18 +360,17 @@ fn read_back(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(Reading, u
         if count.is_multiple_of(1 << 12) {
             reading.hash_ready();
             if reporter.is_stopping() {
-                return Err(stopped());
+                return Err(stopped(reporter));
             }
         }
     }
     Ok((reading, count))
 }
 
-fn stopped() -> Fault {
-    Fault::refused(
-        "stopped while the snapshot was received",
-        "The same command continues with the data already received",
-    )
+fn stopped(reporter: &Reporter<'_>) -> Fault {
+    reporter
+        .note("[snapshot] stopped while it was received: the same command continues with the data already received");
+    Fault::Stopped
 }
 
 /// Reads to the end of the file; returns what was wrong with its bytes. However it ends, the coins read so far are
@@ -392,7 +391,7 @@ fn read_coins(
         let kept = reading.buffer.len();
         reading.buffer.resize(kept + PIECE_BYTES, 0);
         let got = match reporter.is_stopping() {
-            true => Err(stopped()),
+            true => Err(stopped(reporter)),
             false => stream
                 .read(&mut reading.buffer[kept..], READ_PATIENCE)
                 .map_err(|why| Fault::refused(format!("{FAILED}{}", why.what()), why.advice())),

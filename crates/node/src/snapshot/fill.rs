@@ -144,7 +144,8 @@ fn check_hash(wanted: &Wanted<'_>, got: Hash256) -> Result<(), Fault> {
 
 fn check_stop(reporter: &Reporter<'_>) -> Result<(), Fault> {
     if reporter.is_stopping() {
-        Err(Fault::refused("stopped; nothing was loaded", "The same command begins again"))
+        reporter.note("[snapshot] stopped; nothing was loaded: the same command begins again");
+        Err(Fault::Stopped)
     } else {
         Ok(())
     }

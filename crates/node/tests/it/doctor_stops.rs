@@ -6,8 +6,11 @@
 use crate::chain::{file, hash_of};
 use crate::doctor::{Known, check_whole, damage, hidden, hurt, may_fetch, net, options, peer, read, row_of, seeds};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
-use node::jobs;
+use node::Fault;
+use node::jobs::{self, Depth, Kind};
+use node::reporting::Event;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::Rng;
 
 /// Seeds that are played where none are asked for.
@@ -87,6 +90,51 @@ fn a_repair_of_any_damages_goes_on_after_each_stop() {
             let copied = twice(&disk, &known);
             assert!(copied.iter().all(|height| may.contains(height)), "{row}: copied {copied:?}");
         }
+    }
+}
+
+/// Stopped at each of its notes, it says nothing that is not so, and goes on.
+#[test]
+fn a_repair_that_the_user_stops_is_no_fault() {
+    let known = Known::new();
+    let (sync, _) = peer(&known);
+    let reindexed = known.whole();
+    let before = reindexed.operations();
+    jobs::reindex(&options(&reindexed), false, &|_| ()).unwrap();
+    let operations = reindexed.operations() - before;
+    let unfinished = known.whole();
+    unfinished.fail_at(unfinished.operations() + operations / 2, 1, Accident::Stop);
+    jobs::reindex(&options(&unfinished), false, &|_| ()).unwrap_err();
+    let unfinished = unfinished.reopen(Loss::Nothing);
+    let no_coins = known.whole();
+    for entry in no_coins.list(&net("chainstate")).unwrap() {
+        no_coins.remove_file(&net("chainstate").join(entry.name)).unwrap();
+    }
+    for (row, kind, hurt) in
+        [("a reindex", Kind::ReindexUnfinished, unfinished), ("the coins", Kind::CoinsMissing, no_coins)]
+    {
+        let found = jobs::doctor(&options(&hurt), Depth::Quick, &|_| ()).unwrap().findings;
+        assert!(found.iter().any(|finding| finding.kind == kind), "{row}: {found:?}");
+        let mut stops = 0;
+        for at in 0.. {
+            let row = format!("{row}, stopped at note {at}");
+            let disk = hurt.reopen(Loss::Nothing);
+            let stopped = options(&disk);
+            let notes = AtomicUsize::new(0);
+            let done = jobs::repair(&stopped, &sync, &|event| {
+                if matches!(event, Event::Note(_)) && notes.fetch_add(1, Ordering::Relaxed) == at {
+                    stopped.stop.store(true, Ordering::Relaxed);
+                }
+            });
+            assert!(matches!(done, Ok(_) | Err(Fault::Stopped)), "{row}: {done:?}");
+            stops += u32::from(done.is_err());
+            jobs::repair(&options(&disk), &sync, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+            check_whole(&disk, &known, &row);
+            if notes.into_inner() <= at {
+                break;
+            }
+        }
+        assert!(stops > 1, "{row}: {stops} stops");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::chain::headers::AssumeValid;
-use crate::session::budget::DownloadLimits;
+use crate::session::budget::{DownloadLimits, Hours};
 use crate::session::finish::LEFT_PATIENCE;
 use crate::session::testing::{Chains, claim, heights};
 use crate::session::trust::HEADERS_PATIENCE;
@@ -641,6 +641,26 @@ fn a_days_bytes_shorten_the_lists_and_end_them() {
     );
     let local = LocalTime { day: 2, hour: 0 };
     assert_eq!(wanted(&bench.on(Input::Clock { local, is_paused: false })).unwrap()[0].len(), 9);
+}
+
+/// A pruned sync requests few blocks at once, however far the tip is.
+#[test]
+fn only_new_blocks_at_the_tip_are_requested_outside_the_hours() {
+    let hours = Hours::parse("22-7").unwrap();
+    let limits = DownloadLimits { hours: Some(hours), ..DownloadLimits::default() };
+    for (row, settings) in [("pruned", pruned()), ("archival", settings())] {
+        let mut bench = Bench::new(Settings { limits, ..settings }, Goal::Tip);
+        let main = bench.chains.grow(None, 400);
+        let at = |hour: u8| Input::Clock { local: LocalTime { day: 1, hour }, is_paused: false };
+        bench.on(at(12));
+        assert_eq!(wanted(&bench.targets(&[main[399]])), Some(vec![]), "{row}");
+        assert!(!wanted(&bench.on(at(23))).unwrap()[0].is_empty(), "{row}: within the hours");
+        let later = bench.on(Input::Clock { local: LocalTime { day: 2, hour: 12 }, is_paused: false });
+        assert_eq!(wanted(&later), Some(vec![]), "{row}: after them");
+        bench.connected(&main[..300]);
+        bench.rested(main[299], main[299]);
+        assert!(!wanted(&bench.targets(&[main[399]])).unwrap()[0].is_empty(), "{row}: near the tip");
+    }
 }
 
 #[test]

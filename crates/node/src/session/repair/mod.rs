@@ -32,6 +32,7 @@ use crate::reporting::{Event, Events};
 use p2p::addresses::peers_file::PEERS;
 use primitives::BlockHash;
 use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::Ordering;
 use store::chainstate;
 use store::index::{BlockTreeDb, LoadedIndex};
 use store::restore::{self, Moves};
@@ -178,6 +179,9 @@ impl Repair<'_> {
         let mut deep: Option<Examination> = None;
         let mut last = None;
         for _ in 0..STEPS_MAX {
+            if self.options.stop.load(Ordering::Relaxed) {
+                return Err(Fault::Stopped);
+            }
             let quick = self.look(Depth::Quick)?;
             let next = self.next(&quick);
             // A deep check needs the key, file names and index to be in order.
@@ -369,7 +373,9 @@ impl Repair<'_> {
             return Ok(());
         }
         self.not_pruned("the chainstate")?;
-        offline::reindex(&self.plain_options(), true, self.events)?;
+        if offline::reindex(&self.plain_options(), true, self.events)?.stopped {
+            return Err(Fault::Stopped);
+        }
         self.done("The UTXO set was made again from the block files");
         Ok(())
     }

@@ -119,11 +119,18 @@ impl Repair<'_> {
         let options = Options { indexes, ..self.plain_options() };
         let mut removed = damaged.to_vec();
         // Only a check of every byte finds the damage of some tables before they are read.
-        while let Err(why) = offline::reindex(&options, false, self.events) {
+        let report = loop {
+            let why = match offline::reindex(&options, false, self.events) {
+                Ok(report) => break report,
+                Err(why) => why,
+            };
             let kind = self.index_of(&why).filter(|kind| !removed.contains(kind));
             let Some(kind) = kind else { return Err(why) };
             self.remove_damaged(&[kind])?;
             removed.push(kind);
+        };
+        if report.stopped {
+            return Err(Fault::Stopped);
         }
         self.wants_sync = true;
         self.done("The block files were indexed, and their chain was connected");

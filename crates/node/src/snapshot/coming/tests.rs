@@ -267,8 +267,9 @@ fn a_full_disk_is_waited_for_before_anything_is_read_back() {
 fn a_stop_keeps_what_came() {
     let set = set(40_000);
     let scene = Scene { stop_after: Some("loading"), ..Scene::fresh(&set) };
-    let why = scene.load(scene.stream()).unwrap_err();
-    assert!(why.contains("stopped while the snapshot was received"), "{why}");
+    scene.load(scene.stream()).unwrap_err();
+    let said = scene.said.lock().unwrap().concat();
+    assert!(said.contains("stopped while it was received"), "{said}");
     let scene = Scene::new(&set, scene.sim);
     scene.load(scene.stream()).unwrap();
     scene.check("stopped");
