@@ -8,6 +8,7 @@ use crate::error::RpcError;
 #[cfg(feature = "descriptors")]
 use crate::scan::Scan;
 use crate::settings::{THREADS, WORK_QUEUE};
+use indexes::IndexKind;
 use node::Fault;
 use node::chain::index::{PruneHeight, TransactionCount};
 use node::handle::{Handle, Live, Quiet};
@@ -15,7 +16,7 @@ use p2p::Peers;
 use pool::Pool;
 use primitives::{BlockHash, Height};
 use registry::Registry;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -64,6 +65,8 @@ pub struct Context {
     logging: Mutex<BTreeMap<&'static str, bool>>,
     /// Last known lowest height from which on all blocks are stored.
     prune_height: Mutex<PruneHeight>,
+    /// Indexes that were seen at the tip.
+    synced: Mutex<BTreeSet<IndexKind>>,
     /// Held while the UTXO set is dumped to a file, and to a pipe.
     dumps: [Mutex<()>; 2],
     /// Last result of the number of transactions up to a block.
@@ -88,6 +91,7 @@ impl Context {
             ended: AtomicBool::new(false),
             logging: Mutex::default(),
             prune_height: Mutex::default(),
+            synced: Mutex::default(),
             dumps: Default::default(),
             counted: Mutex::default(),
             pool: Pool::new(THREADS, WORK_QUEUE),
@@ -133,6 +137,16 @@ impl Context {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let index = live.index.read();
         index.headers().find(hash).map_or(0, |id| index.transactions_since(id, &mut counted))
+    }
+
+    /// Whether an index has reached the tip since the start: as in Core, it counts as synced from then on, also while a new
+    /// block is connected.
+    pub(crate) fn has_synced(&self, kind: IndexKind, is_at_tip: bool) -> bool {
+        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_at_tip {
+            synced.insert(kind);
+        }
+        synced.contains(&kind)
     }
 
     /// Begins a dump of the UTXO set, which lasts until the result is dropped; `None` if another one is in progress. A

@@ -177,7 +177,14 @@ fn get_tx_out_set_info(context: &Context, args: &Args<'_>) -> Result<Json, RpcEr
             check_reached(&live, id)?;
         }
         if hash != SetHash::Serialized {
-            let id = wanted.unwrap_or_else(|| live.index.read().tip());
+            let id = match wanted {
+                Some(id) => id,
+                // The tip has a row once it is committed.
+                None => context.ask(|quiet| {
+                    quiet.flush()?;
+                    Ok(quiet.tip().0)
+                })?,
+            };
             return set_at(&live, id, hash);
         }
     }

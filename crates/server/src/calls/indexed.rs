@@ -8,22 +8,22 @@ use crate::error::RpcError;
 use indexes::IndexKind;
 use node::handle::Live;
 
-/// Whether the index has reached the tip, after a commit.
+/// Whether the index has reached the tip of now, after a commit.
 ///
 /// # Errors
 ///
 /// A damaged index, or the job ended.
 pub(crate) fn is_index_ready(context: &Context, live: &Live, kind: IndexKind) -> Result<bool, RpcError> {
-    let stands = || -> Result<bool, RpcError> {
-        let best = live.indexed_tip(kind)?;
-        Ok(best.is_some_and(|best| best == live.index.read().tip()))
-    };
-    if stands()? {
+    if live.indexed_tip(kind)?.is_some_and(|best| best == live.index.read().tip()) {
         return Ok(true);
     }
     if !context.program.is_served && context.handle.is_initial_download(live) {
         return Ok(false);
     }
-    context.ask(|quiet| quiet.flush())?;
-    stands()
+    let tip = context.ask(|quiet| {
+        quiet.flush()?;
+        Ok(quiet.tip().0)
+    })?;
+    // Blocks that were connected since then are not waited for.
+    Ok(live.indexed_tip(kind)?.is_some_and(|best| live.index.headers().is_ancestor(tip, best)))
 }

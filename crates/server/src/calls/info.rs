@@ -61,9 +61,8 @@ pub(super) fn warnings(live: &Live) -> Vec<Json> {
     live.alerts.texts().into_iter().chain([own.to_owned()]).map(Json::from).collect()
 }
 
-/// Validation progress: the share of the chain up to the tip.
-fn progress(live: &Live, tip: &HeaderView, best: Height) -> f64 {
-    let transactions = live.figures.counted().transactions;
+/// Validation progress: the share of the chain up to `tip`, with which it has this number of transactions.
+fn progress(live: &Live, transactions: u64, tip: &HeaderView, best: Height) -> f64 {
     let now = i64::try_from(live.unix_time()).unwrap_or(i64::MAX);
     live.params().progress(transactions, tip.header.time(), best.blocks_above(tip.height), now)
 }
@@ -80,6 +79,7 @@ pub(crate) fn blockchain_info(context: &Context, live: &Live) -> Json {
         (HeaderView::of(&index, index.tip()), index.headers().height(index.headers().best()))
     };
     let params = live.params();
+    let done = progress(live, live.figures.counted().transactions, &tip, best);
     let bits = tip.header.bits();
     let is_pruned = live.options.prune != Prune::Off;
     let fields = Json::object()
@@ -92,7 +92,7 @@ pub(crate) fn blockchain_info(context: &Context, live: &Live) -> Json {
         .put("difficulty", Json::double(difficulty(bits)))
         .put("time", tip.header.time())
         .put("mediantime", tip.median_time.to_u32())
-        .put("verificationprogress", Json::double(progress(live, &tip, best)))
+        .put("verificationprogress", Json::double(done))
         .put("initialblockdownload", context.handle.is_initial_download(live))
         .put_some("backgroundvalidation", background(context, live))
         .put("chainwork", number(tip.work.0))
@@ -148,13 +148,17 @@ fn get_chainstates(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError
         let base = live.assumed().map(|base| tree.hash(base));
         (past.map(|past| HeaderView::of(&index, past)), HeaderView::of(&index, tip), tree.height(tree.best()), base)
     };
-    let past = past.map(|past| chainstate(&live, &past, best, None));
-    let states: Vec<Json> = past.into_iter().chain([chainstate(&live, &tip, best, base)]).collect();
+    let past = past.map(|past| {
+        let done = progress(&live, context.transactions_up_to(&live, &past.hash), &past, best);
+        chainstate(&live, &past, done, None)
+    });
+    let done = progress(&live, live.figures.counted().transactions, &tip, best);
+    let states: Vec<Json> = past.into_iter().chain([chainstate(&live, &tip, done, base)]).collect();
     Ok(Json::object().put("headers", best).put("chainstates", states).end())
 }
 
 /// A chainstate; with `base`, the one from the snapshot with this base block.
-fn chainstate(live: &Live, tip: &HeaderView, best: Height, base: Option<BlockHash>) -> Json {
+fn chainstate(live: &Live, tip: &HeaderView, progress: f64, base: Option<BlockHash>) -> Json {
     let bits = tip.header.bits();
     let cache = live.options.dbcache_bytes as u64;
     // Core's share of the cache for the coins database. Source: kernel/caches.h.
@@ -165,7 +169,7 @@ fn chainstate(live: &Live, tip: &HeaderView, best: Height, base: Option<BlockHas
         .put("bits", format!("{bits:08x}"))
         .put("target", target(bits))
         .put("difficulty", Json::double(difficulty(bits)))
-        .put("verificationprogress", Json::double(progress(live, tip, best)))
+        .put("verificationprogress", Json::double(progress))
         .put("coins_db_cache_bytes", tables)
         .put("coins_tip_cache_bytes", cache - tables)
         .put_some("snapshot_blockhash", base)

@@ -13,7 +13,7 @@ use p2p::upload_target::{CYCLE, UploadTarget};
 use p2p::wire::{PROTOCOL_VERSION, services};
 use p2p::{PeerStats, Reached};
 use primitives::hex;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The release of Core with these answers, 32.1: clients choose their calls by it.
 const CORE_VERSION: u32 = 320_100;
@@ -66,7 +66,8 @@ fn get_connection_count(context: &Context, _args: &Args<'_>) -> Result<Json, Rpc
 
 fn get_net_totals(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
     let (received, sent) = context.program.peers.totals_now();
-    let since = (context.live()?.clock())().duration_since(UNIX_EPOCH).unwrap_or_default();
+    // As in Core, this is not the time of setmocktime.
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let upload = context.program.peers.upload().unwrap_or_else(|| UploadTarget::default().state());
     let target = Json::object()
         .put("timeframe", CYCLE.as_secs())
@@ -94,20 +95,27 @@ fn service_names(offered: u64) -> Json {
     bits.map(|bit| Json::from(name(bit))).collect::<Vec<_>>().into()
 }
 
+/// Of fewer peers there is none. Source: Bitcoin Core b88bffe, `TimeOffsets::Median`.
+const OFFSETS_MIN: usize = 5;
+
+/// The median of the clocks of peers, in seconds ahead of ours.
+fn median_offset(mut offsets: Vec<i64>) -> i64 {
+    offsets.sort_unstable();
+    if offsets.len() < OFFSETS_MIN { 0 } else { offsets[offsets.len() / 2] }
+}
+
 fn get_network_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
     let peers = &context.program.peers;
     let live = context.live()?;
-    let blocks = match live.options.prune {
-        Prune::Off => services::NETWORK | services::NETWORK_LIMITED,
-        _ => services::NETWORK_LIMITED,
-    };
+    let has_all_blocks = live.options.prune == Prune::Off && live.assumed().is_none() && !live.is_archiving();
+    let blocks = if has_all_blocks { services::NETWORK } else { 0 } | services::NETWORK_LIMITED;
     let v2 = if peers.offers_v2() { services::P2P_V2 } else { 0 };
     let filters = if peers.offers_filters() { services::COMPACT_FILTERS } else { 0 };
     let offered = blocks | services::WITNESS | filters | v2;
     let all = peers.peers();
     let inbound = all.iter().filter(|peer| peer.inbound).count();
-    let mut offsets: Vec<i64> = all.iter().filter(|peer| !peer.inbound).map(|peer| peer.time_offset).collect();
-    offsets.sort_unstable();
+    let greeted = all.iter().filter(|peer| !peer.inbound && peer.version > 0);
+    let offset = median_offset(greeted.map(|peer| peer.time_offset).collect());
     let relay_fee = Json::amount(RELAY_FEE);
     let version = peers.agent_version();
     Ok(Json::object()
@@ -117,7 +125,7 @@ fn get_network_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcErro
         .put("localservices", format!("{offered:016x}"))
         .put("localservicesnames", service_names(offered))
         .put("localrelay", false)
-        .put("timeoffset", offsets.get(offsets.len() / 2).copied().unwrap_or(0))
+        .put("timeoffset", offset)
         .put("networkactive", peers.is_active())
         .put("connections", all.len())
         .put("connections_in", inbound)
@@ -235,6 +243,13 @@ fn peer_info(peer: &PeerStats) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fewer_than_five_peers_have_no_median_of_clocks() {
+        for (offsets, want) in [(vec![], 0), (vec![7; 4], 0), (vec![9, -3, 7, 1, 2], 2), (vec![5, 1, 2, 3, 4, 6], 4)] {
+            assert_eq!(median_offset(offsets.clone()), want, "{offsets:?}");
+        }
+    }
 
     #[test]
     fn service_names_are_cores() {

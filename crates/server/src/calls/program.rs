@@ -64,7 +64,8 @@ fn get_index_info(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> 
             return fields;
         }
         let height = best.and_then(|best| tree.find(&best)).map_or(0, |id| tree.height(id).to_u32());
-        let entry = Json::object().put("synced", *best == Some(tip)).put("best_block_height", height).end();
+        let is_synced = context.has_synced(kind, *best == Some(tip));
+        let entry = Json::object().put("synced", is_synced).put("best_block_height", height).end();
         fields.put(name, entry)
     };
     // In Core's order; the last is ffwd's own.

@@ -69,6 +69,17 @@ fn loadtxoutset_loads_while_other_calls_read() {
     }
     let states = text(site.call("getchainstates", "[]"));
     assert_eq!(states.matches("\"validated\":").count(), 2, "{states}");
+    let progress: Vec<f64> = states
+        .split("\"verificationprogress\":")
+        .skip(1)
+        .map(|rest| rest.split(',').next().unwrap().parse().unwrap())
+        .collect();
+    assert!(progress[0] < progress[1] / 2.0, "the past has a third of the transactions: {states}");
+    let info = text(site.call("getnetworkinfo", "[]"));
+    assert!(
+        info.contains("NETWORK_LIMITED") && !info.contains("\"NETWORK\""),
+        "blocks of the past are missing: {info}"
+    );
     refused(
         &site,
         &good,
