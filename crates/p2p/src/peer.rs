@@ -573,25 +573,6 @@ impl Peer {
         }
     }
 
-    fn ping_if_due(&mut self, now: Now, rng: &mut Rng) {
-        if self.ping.is_none() && now.since_start.saturating_sub(self.last_ping) > PING_INTERVAL {
-            self.ping(rng.number(), now);
-        }
-    }
-
-    fn ping(&mut self, nonce: u64, now: Now) {
-        self.ping = Some((nonce, now.since_start));
-        self.last_ping = now.since_start;
-        self.send(&Message::Ping(Some(nonce)));
-    }
-
-    /// Pings again, whether or not the last ping was answered. Source: Bitcoin Core b88bffe, `SendPings`.
-    pub(crate) fn ping_again(&mut self, now: Now, rng: &mut Rng) {
-        if self.ready {
-            self.ping(rng.number(), now);
-        }
-    }
-
     /// Whether it follows another chain: it is not a source of headers or blocks.
     pub fn is_of_other_chain(&self) -> bool {
         self.services() & services::OTHER_CHAIN != 0

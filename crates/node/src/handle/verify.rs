@@ -9,7 +9,7 @@ use crate::chain::block::HeaderContext;
 use crate::chain::headers::{self, AssumeValid, ChainContext};
 use crate::chain::tree::NodeId;
 use crate::fault::Fault;
-use crate::pipeline::engine::undo_coins;
+use crate::pipeline::engine::{NO_HEIGHT, undo_coins, with_height};
 use crate::pipeline::recheck::{self, Alone, Answer, Question};
 use consensus::{BlockError, Rule, bip30};
 use kernels::Kernels;
@@ -272,7 +272,9 @@ fn take_off(
             if coins.get(&outpoint)?.is_some() {
                 return wrong(&format!("coin {outpoint}, which it spent, is there"));
             }
-            coins.set(outpoint, Some(spent[tx.first_input() + input - 1].clone()));
+            let coin = with_height(&spent[tx.first_input() + input - 1], outpoint.txid, |at| coins.get(at))?;
+            let Some(coin) = coin else { return wrong(&format!("{NO_HEIGHT} {outpoint}")) };
+            coins.set(outpoint, Some(coin));
         }
     }
     Ok(None)

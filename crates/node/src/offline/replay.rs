@@ -5,7 +5,7 @@ use super::engine;
 use crate::chain::tree::{GENESIS, NodeId};
 use crate::datadir::DataDir;
 use crate::fault::Fault;
-use crate::pipeline::engine::{Engine, EngineBackend, undo_coins};
+use crate::pipeline::engine::{Engine, EngineBackend, NO_HEIGHT, undo_coins, with_height};
 use primitives::coin::{code, is_unspendable, put_coin};
 use primitives::{Block, BlockHash, Height, OutPoint, Tables, Txid};
 use store::chainstate::HeadBlocks;
@@ -96,8 +96,9 @@ fn roll_back(datadir: &DataDir<'_>, engine: &Engine<'_>, node: NodeId) -> Result
         }
         for input in (0..tx.input_count()).rev() {
             let outpoint = tx.input(input).prevout();
-            let coin = &spent[tx.first_input() + input - 1];
-            engine.pipeline.with_group(&outpoint.txid, |group| group.put_back(&outpoint, coin));
+            let coin = with_height(&spent[tx.first_input() + input - 1], outpoint.txid, |at| engine.coin(at))?;
+            let coin = coin.ok_or_else(|| rolled.damaged(&format!("{NO_HEIGHT} {outpoint}")))?;
+            engine.pipeline.with_group(&outpoint.txid, |group| group.put_back(&outpoint, &coin));
         }
     }
     Ok(())

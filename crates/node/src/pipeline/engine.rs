@@ -16,7 +16,7 @@ use coins::table::HashKey;
 use consensus::{BlockError, Params, ScriptCheckReason, bip30};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
 use primitives::undo::spent_coins;
-use primitives::{BlockHash, CoinKey, Height, OutPoint, Tables};
+use primitives::{BlockHash, CoinKey, Height, OutPoint, Tables, Txid};
 use sys::spill::{Spill, SpillFiles};
 
 mod without_coins;
@@ -454,8 +454,9 @@ impl<'w> Engine<'w> {
                 if self.coin(&outpoint)?.is_some() {
                     return Err(unclean(&format!("coin {outpoint}, which it spent, is there")));
                 }
-                let coin = &spent[tx.first_input() + input - 1];
-                self.pipeline.with_group(&outpoint.txid, |group| group.put_back(&outpoint, coin));
+                let coin = with_height(&spent[tx.first_input() + input - 1], outpoint.txid, |at| self.coin(at))?;
+                let coin = coin.ok_or_else(|| unclean(&format!("{NO_HEIGHT} {outpoint}")))?;
+                self.pipeline.with_group(&outpoint.txid, |group| group.put_back(&outpoint, &coin));
             }
         }
         self.tip = self.headers().parent(node).expect("see above");
@@ -529,6 +530,44 @@ enum Reached {
     Stopped,
 }
 
+/// Bitcoin Core before 0.15 wrote height and coinbase flag of a transaction only when its last coin was spent, and height 0
+/// for its other coins. No spendable coin has height 0.
+pub(crate) fn lacks_height(coin: &[u8]) -> bool {
+    coin.first().is_some_and(|code| *code < 2)
+}
+
+/// What is wrong with a coin of undo data whose height cannot be known; the outpoint comes after it.
+pub(crate) const NO_HEIGHT: &str = "undo data of Bitcoin Core before 0.15 lacks the height of";
+/// Maximum number of outputs of a block. Source: Bitcoin Core b88bffe, coins.cpp, `MAX_OUTPUTS_PER_BLOCK`.
+const OUTPUTS_MAX: u32 = 4_000_000 / (4 * 9);
+
+/// A coin of undo data, with the height and the coinbase flag of another coin of its transaction if it lacks them; `None`
+/// if there is no such coin. `coin_of` is what the UTXO set has.
+///
+/// # Errors
+///
+/// Those of `coin_of`.
+///
+/// Source: Bitcoin Core b88bffe, validation.cpp, `ApplyTxInUndo`; coins.cpp, `AccessByTxid`.
+pub(crate) fn with_height(
+    coin: &[u8],
+    txid: Txid,
+    mut coin_of: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, Fault>,
+) -> Result<Option<Vec<u8>>, Fault> {
+    if !lacks_height(coin) {
+        return Ok(Some(coin.to_vec()));
+    }
+    for vout in 0..OUTPUTS_MAX {
+        if let Some(other) = coin_of(&OutPoint { txid, vout })? {
+            let (Ok(other), Ok(coin)) = (CoinRef::decode(&other), CoinRef::decode(coin)) else { return Ok(None) };
+            let mut whole = Vec::new();
+            put_coin(&mut whole, other.code(), coin.value, &coin.script.to_vec());
+            return Ok(Some(whole));
+        }
+    }
+    Ok(None)
+}
+
 /// The stored coins of undo data, in the order of the block's inputs; `None` if it does not belong to this block.
 pub(crate) fn undo_coins(undo: &[u8], block: &primitives::Block<'_>) -> Option<Vec<Vec<u8>>> {
     let stored = |coin: CoinRef<'_>| {
@@ -537,4 +576,41 @@ pub(crate) fn undo_coins(undo: &[u8], block: &primitives::Block<'_>) -> Option<V
         bytes
     };
     Some(spent_coins(undo, block)?.into_iter().map(stored).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use primitives::Amount;
+
+    fn coin(height: u32, is_coinbase: bool, value: i64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put_coin(&mut bytes, code(Height::new(height), is_coinbase), Amount(value), &[0x51]);
+        bytes
+    }
+
+    #[test]
+    fn a_coin_without_height_has_that_of_another_coin_of_its_transaction() {
+        let txid = Txid::from_bytes([7; 32]);
+        let old = coin(0, false, 500);
+        for (row, other, given, want) in [
+            ("it has one", None, coin(9, false, 500), Some(coin(9, false, 500))),
+            ("of a coinbase", Some((3, coin(120, true, 1))), old.clone(), Some(coin(120, true, 500))),
+            ("of another transaction", Some((0, coin(77, false, 1))), old.clone(), Some(coin(77, false, 500))),
+            (
+                "the last of a block's most outputs",
+                Some((OUTPUTS_MAX - 1, coin(5, false, 1))),
+                old.clone(),
+                Some(coin(5, false, 500)),
+            ),
+            ("more than a block has", Some((OUTPUTS_MAX, coin(5, false, 1))), old.clone(), None),
+            ("none is left", None, old, None),
+        ] {
+            let coin_of = |at: &OutPoint| {
+                assert_eq!(at.txid, txid);
+                Ok(other.clone().filter(|(vout, _)| *vout == at.vout).map(|(_, coin)| coin))
+            };
+            assert_eq!(with_height(&given, txid, coin_of).unwrap(), want, "{row}");
+        }
+    }
 }

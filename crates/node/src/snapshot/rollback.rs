@@ -7,7 +7,7 @@
 
 use super::runs::{Change, Merge, Runs};
 use crate::fault::Fault;
-use crate::pipeline::engine::undo_coins;
+use crate::pipeline::engine::{NO_HEIGHT, lacks_height, undo_coins};
 use crate::threads::shares::Shares;
 use kernels::Kernels;
 use primitives::coin::{code, is_unspendable};
@@ -38,7 +38,7 @@ impl Rollback {
         Rollback { changes: HashMap::new(), bytes: 0, bytes_max, runs: Runs::new(disk, stem, shares), kernels }
     }
 
-    /// Undoes a block; blocks must come from the tip down.
+    /// Undoes a block; blocks must come from the tip down. Undo data without heights, of Bitcoin Core before 0.15, is refused.
     ///
     /// # Errors
     ///
@@ -62,7 +62,11 @@ impl Rollback {
             }
             for input in 0..if index == 0 { 0 } else { tx.input_count() } {
                 let coin = &spent[tx.first_input() + input - 1];
-                self.spent(&tx.input(input).prevout(), coin);
+                let outpoint = tx.input(input).prevout();
+                if lacks_height(coin) {
+                    return Err(damaged(&format!("{NO_HEIGHT} {outpoint}")));
+                }
+                self.spent(&outpoint, coin);
             }
         }
         if self.bytes > self.bytes_max {

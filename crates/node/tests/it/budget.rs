@@ -4,7 +4,7 @@ use crate::chain::{chain, file, hash_of, put};
 use crate::data_directory::{DATADIR, options};
 use crate::memory_backend::Memory;
 use crate::panics::jobs;
-use crate::traps::run_groups;
+use crate::traps::{run_groups, run_groups_on};
 use coins::table::HashKey;
 use consensus::{Chain, Params};
 use disk::SimDisk;
@@ -95,6 +95,27 @@ fn branch(prev: BlockHash, heights: std::ops::RangeInclusive<u32>, of: impl Fn(u
         made
     });
     made.collect()
+}
+
+/// The undo data lacks the heights of the coins: they are those of other coins of the same transactions.
+#[test]
+fn blocks_with_undo_data_of_old_versions_of_core_are_disconnected() {
+    let params = Params::new(Chain::Regtest);
+    let two = |height: u32| Tx { outputs: vec![(0, vec![0x51]); 2], ..Tx::coinbase(height, 0) };
+    let below = branch(params.genesis_hash, 1..=MATURITY, |height| vec![two(height)]);
+    let below = [vec![params.genesis.to_vec()], below].concat();
+    let fork = hash_of(&below[MATURITY as usize]);
+    let spends = |height: u32| Tx::spend(OutPoint { txid: two(height - MATURITY).txid(), vout: 1 }, 0);
+    let spending = branch(fork, MATURITY + 1..=MATURITY + 9, |height| vec![Tx::coinbase(height, 0), spends(height)]);
+    let longer = branch(fork, MATURITY + 1..=MATURITY + 10, |height| vec![Tx::coinbase(height, 1)]);
+    let settings = Settings { par: 1, window_blocks: 64, budget_bytes: 3 << 20 };
+    for eager in [false, true] {
+        let straight = run_groups(&[&below, &longer], settings, eager);
+        let memory = Memory::new(&params);
+        memory.has_old_undo.store(true, Relaxed);
+        let after = run_groups_on(&params, memory, &[&below, &spending, &longer], settings, eager);
+        assert_eq!(after.set, straight.set);
+    }
 }
 
 /// Blocks of which each spends 900 kB of coins are disconnected: their coins are written on the way, as Core does.

@@ -9,6 +9,8 @@ use node::chain::index::{BlockIndex, SharedIndex};
 use node::chain::tree::NodeId;
 use node::pipeline::engine::EngineBackend;
 use node::pipeline::{Backend, Connected};
+use primitives::coin::put_coin;
+use primitives::undo::{UndoReader, put_count};
 use primitives::{BlockHash, CoinKey, Hash256, OutPoint, coin};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -54,12 +56,30 @@ pub(crate) struct Memory {
     pub(crate) coin_bytes_max: AtomicUsize,
     plans: Mutex<VecDeque<BlockContext>>,
     undo: Mutex<HashMap<NodeId, Vec<u8>>>,
+    /// Undo data is read as Core before 0.15 wrote it where no transaction's last coin was spent.
+    pub(crate) has_old_undo: AtomicBool,
     /// Every known block; set by [`Memory::new`].
     index: OnceLock<SharedIndex>,
     /// Where the next body lies.
     offset: AtomicU32,
     /// What was refused or lost, and why.
     pub(crate) reasons: Mutex<Vec<String>>,
+}
+
+fn without_heights(undo: &[u8]) -> Vec<u8> {
+    let mut reader = UndoReader::new(undo);
+    let mut old = Vec::new();
+    let transactions = reader.count().unwrap();
+    put_count(&mut old, transactions);
+    for _ in 0..transactions {
+        let inputs = reader.count().unwrap();
+        put_count(&mut old, inputs);
+        for _ in 0..inputs {
+            let coin = reader.entry().unwrap();
+            put_coin(&mut old, 0, coin.value, &coin.script.to_vec());
+        }
+    }
+    old
 }
 
 impl EngineBackend for Memory {
@@ -72,7 +92,9 @@ impl EngineBackend for Memory {
     }
 
     fn read_undo(&self, node: NodeId, _: BlockHash) -> Result<Spill, Fault> {
-        Ok(self.undo.lock().unwrap()[&node][..].into())
+        let undo = self.undo.lock().unwrap()[&node].clone();
+        let undo = if self.has_old_undo.load(Ordering::Relaxed) { without_heights(&undo) } else { undo };
+        Ok(undo[..].into())
     }
 
     fn disconnected(&self, _: NodeId, _: &[u8]) -> Result<(), Fault> {

@@ -43,12 +43,22 @@ fn run(blocks: &[Vec<u8>], settings: Settings, eager: bool) -> End {
 /// The same, bringing the chain up to date after each group.
 pub(crate) fn run_groups(groups: &[&[Vec<u8>]], settings: Settings, eager: bool) -> End {
     let params = Params::new(Chain::Regtest);
-    let memory = Memory::new(&params);
+    run_groups_on(&params, Memory::new(&params), groups, settings, eager)
+}
+
+/// The same in this memory.
+pub(crate) fn run_groups_on(
+    params: &Params,
+    memory: Memory,
+    groups: &[&[Vec<u8>]],
+    settings: Settings,
+    eager: bool,
+) -> End {
     let index = memory.index();
     memory.eager.store(eager, Ordering::Relaxed);
     let mut reasons = Vec::new();
     let mut waiting: HashMap<BlockHash, Vec<Vec<u8>>> = HashMap::new();
-    let mut engine = engine_on(&params, &memory, settings);
+    let mut engine = engine_on(params, &memory, settings);
     let mut left: Vec<usize> = groups.iter().map(|group| group.len()).collect();
     let mut group = 0;
     for block in groups.iter().copied().flatten() {
@@ -69,7 +79,7 @@ pub(crate) fn run_groups(groups: &[&[Vec<u8>]], settings: Settings, eager: bool)
                 waiting.entry(header.prev()).or_default().push(block);
                 continue;
             }
-            let accepted = index.write().accept(&params, &header, header.hash(), NOW);
+            let accepted = index.write().accept(params, &header, header.hash(), NOW);
             match accepted {
                 Ok(node::chain::tree::GENESIS) => {}
                 Ok(id) => {

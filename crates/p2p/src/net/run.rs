@@ -299,7 +299,8 @@ impl Runner {
                 LoopMessage::Resolved(name, Ok(found)) => self.hub.resolved(&name, &found, now),
                 LoopMessage::Resolved(name, Err(why)) => self.hub.not_resolved(&name, &why, now),
                 LoopMessage::Dialed(peer, Ok(stream)) => {
-                    let (local, remote) = (stream.local_addr().ok(), stream.peer_addr().ok());
+                    let local = stream.local_addr().ok();
+                    let remote = stream.peer_addr().ok();
                     self.sockets.insert(peer, stream);
                     self.hub.connected(peer, now);
                     self.note_local(peer, local);

@@ -1,14 +1,35 @@
-//! The answer to our ping, and defects of such answers.
+//! Our pings, their answers, and defects of such answers.
 //!
 //! Source: Bitcoin Core b88bffe, net_processing.cpp, `PeerManagerImpl::ProcessPong`.
 
-use super::Peer;
+use super::{PING_INTERVAL, Peer};
+use crate::rng::Rng;
 use crate::time::Now;
+use crate::wire::Message;
 
 /// Bytes of a nonce.
 const NONCE_BYTES: usize = 8;
 
 impl Peer {
+    pub(super) fn ping_if_due(&mut self, now: Now, rng: &mut Rng) {
+        if self.ping.is_none() && now.since_start.saturating_sub(self.last_ping) > PING_INTERVAL {
+            self.ping(rng.number(), now);
+        }
+    }
+
+    pub(super) fn ping(&mut self, nonce: u64, now: Now) {
+        self.ping = Some((nonce, now.since_start));
+        self.last_ping = now.since_start;
+        self.send(&Message::Ping(Some(nonce)));
+    }
+
+    /// Pings again, whether or not the last ping was answered. Source: Bitcoin Core b88bffe, `SendPings`.
+    pub(crate) fn ping_again(&mut self, now: Now, rng: &mut Rng) {
+        if self.ready {
+            self.ping(rng.number(), now);
+        }
+    }
+
     /// Handles a pong with a payload of `bytes`; `nonce` is 0 if the payload is too short for one.
     pub(super) fn on_pong(&mut self, nonce: u64, bytes: usize, now: Now) {
         let expected = self.ping.map_or(0, |(ours, _)| ours);

@@ -13,7 +13,7 @@ use p2p::upload_target::{CYCLE, UploadTarget};
 use p2p::wire::{PROTOCOL_VERSION, services};
 use p2p::{PeerStats, Reached};
 use primitives::hex;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// The release of Core with these answers, 32.1: clients choose their calls by it.
 const CORE_VERSION: u32 = 320_100;
@@ -66,8 +66,7 @@ fn get_connection_count(context: &Context, _args: &Args<'_>) -> Result<Json, Rpc
 
 fn get_net_totals(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
     let (received, sent) = context.program.peers.totals_now();
-    // As in Core, this is not the time of setmocktime.
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = (context.live()?.clock())().duration_since(UNIX_EPOCH).unwrap_or_default();
     let upload = context.program.peers.upload().unwrap_or_else(|| UploadTarget::default().state());
     let target = Json::object()
         .put("timeframe", CYCLE.as_secs())

@@ -6,6 +6,7 @@
 use crate::chain::block::{BlockContext, Checked, Judged, Refusal};
 use crate::fault::Fault;
 use crate::offline::files::chain_files::ChainFiles;
+use crate::pipeline::engine::NO_HEIGHT;
 use crate::pipeline::stages::Scripts;
 use crate::pipeline::{scratch, stages};
 use consensus::spend::Totals;
@@ -149,6 +150,9 @@ fn check_heights(height: Height, block: &Block<'_>, txids: &[Txid], coins: &[Coi
     let mut places: Option<HashMap<&Txid, usize>> = None;
     for (index, tx) in block.transactions().enumerate().skip(1) {
         for (input, coin) in tx.inputs().zip(&coins[tx.first_input() - 1..]) {
+            if coin.height == Height::GENESIS {
+                return Err(Wrong::Data(format!("{NO_HEIGHT} {}: ffwd reindex writes it anew", input.prevout())));
+            }
             if coin.height < height {
                 continue;
             }

@@ -105,7 +105,7 @@ fn a_peer_named_by_its_host_has_an_address() {
         world.run(60 * S);
         let mut have = outbound(&world);
         have.sort_by_key(|peer| peer.address);
-        assert_eq!(have.contains(&elsewhere), true);
+        assert!(have.contains(&elsewhere), "{have:?}");
         assert_eq!(have.len(), if is_proxied { 2 } else { 1 }, "one in a network group: {have:?}");
         let now = world.now();
         world.hub.disconnect_subnet(&crate::bans::Subnet::parse("8.9.1.1").unwrap(), now);
