@@ -282,7 +282,11 @@ impl Run<'_> {
             // The directories are half-way swapped, so the sync cannot continue.
             return loaded.map(drop);
         }
-        handle.answer_load(request, loaded.map_err(|why| NotLoaded::Refused(why.what())));
+        match loaded {
+            // The caller is told that the program shuts down.
+            Err(Fault::Stopped) => drop(request),
+            loaded => handle.answer_load(request, loaded.map_err(|why| NotLoaded::Refused(why.what()))),
+        }
         Ok(())
     }
 

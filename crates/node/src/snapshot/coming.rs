@@ -360,16 +360,17 @@ fn read_back(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(Reading, u
         if count.is_multiple_of(1 << 12) {
             reading.hash_ready();
             if reporter.is_stopping() {
-                return Err(stopped(reporter));
+                return Err(stopped(true, reporter));
             }
         }
     }
     Ok((reading, count))
 }
 
-fn stopped(reporter: &Reporter<'_>) -> Fault {
-    reporter
-        .note("[snapshot] stopped while it was received: the same command continues with the data already received");
+/// The user's stop. What came of the stream is kept only if it can be read from any place on.
+fn stopped(can_seek: bool, reporter: &Reporter<'_>) -> Fault {
+    let next = if can_seek { "continues with the data already received" } else { "begins again" };
+    reporter.note(format!("[snapshot] stopped while it was received: the same command {next}"));
     Fault::Stopped
 }
 
@@ -391,7 +392,7 @@ fn read_coins(
         let kept = reading.buffer.len();
         reading.buffer.resize(kept + PIECE_BYTES, 0);
         let got = match reporter.is_stopping() {
-            true => Err(stopped(reporter)),
+            true => Err(stopped(can_seek, reporter)),
             false => stream
                 .read(&mut reading.buffer[kept..], READ_PATIENCE)
                 .map_err(|why| Fault::refused(format!("{FAILED}{}", why.what()), why.advice())),
