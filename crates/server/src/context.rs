@@ -11,6 +11,7 @@ use crate::settings::{THREADS, WORK_QUEUE};
 use indexes::IndexKind;
 use node::Fault;
 use node::chain::index::{PruneHeight, TransactionCount};
+use node::chain::tree::NodeId;
 use node::handle::{Handle, Live, Quiet};
 use p2p::Peers;
 use pool::Pool;
@@ -123,6 +124,18 @@ impl Context {
         work: impl FnOnce(&mut Quiet<'_, '_, '_>) -> Result<R, Fault> + Send + 'static,
     ) -> Result<R, RpcError> {
         Ok(self.handle.ask(work)?)
+    }
+
+    /// Commits the connected blocks; returns the last of them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Context::ask`], and an I/O error.
+    pub(crate) fn committed_tip(&self) -> Result<NodeId, RpcError> {
+        self.ask(|quiet| {
+            quiet.flush()?;
+            Ok(quiet.tip().0)
+        })
     }
 
     /// Lowest height from which on all blocks of the connected chain are stored. Cheap if it was computed before.

@@ -1,6 +1,6 @@
 //! Runs that are stopped or killed: the next run continues, and ends with the same UTXO set.
 
-use crate::run::{run, slow, start};
+use crate::run::{Ran, run, slow, start};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -55,18 +55,25 @@ fn ctrl_c_commits_and_the_next_run_continues() {
 
 /// It writes nothing, so it exits at once, and blocks that it did not reach are no damage.
 fn stop_a_verify(directory: &Path) {
-    let mut child = start(directory, "verify --level 4 --blocks 0 --datadir @ --chain regtest");
-    let mut said = BufReader::new(child.child().stderr.take().unwrap());
-    let mut line = String::new();
     // It is said when blocks begin to be connected again, and all their scripts are still to come.
-    said.read_line(&mut line).unwrap();
-    assert!(line.starts_with("Enabling script verification"), "{line}");
-    child.signal("INT");
-    let ran = child.ended();
+    let line = "verify --level 4 --blocks 0 --datadir @ --chain regtest";
+    let ran = signalled_after(directory, line, "Enabling script verification", "INT");
     assert_eq!((ran.code, ran.out.as_str()), (Some(130), ""), "{ran:?}");
+}
+
+/// Runs a command, and signals it after its first line of standard error, which begins with `first`. No error follows.
+fn signalled_after(directory: &Path, line: &str, first: &str, signal: &str) -> Ran {
+    let mut child = start(directory, line);
+    let mut said = BufReader::new(child.child().stderr.take().unwrap());
+    let mut begin = String::new();
+    said.read_line(&mut begin).unwrap();
+    assert!(begin.starts_with(first), "{begin}");
+    child.signal(signal);
+    let ran = child.ended();
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();
-    assert!(!rest.contains("Error: "), "{rest}");
+    assert!(!rest.contains("Error: "), "{line}: {ran:?}\n{rest}");
+    ran
 }
 
 /// The sync has no end of its own, so that its stop is success; with `--exit-at-tip` it was stopped before its end.
@@ -77,17 +84,9 @@ fn a_sync_that_waits_for_its_snapshot_can_be_stopped() {
         let pipe = directory.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let line = format!("sync --snapshot @/pipe --datadir @ --chain regtest --connect 127.0.0.1:1 {end}");
-        let mut child = start(directory.path(), &line);
-        let mut said = BufReader::new(child.child().stderr.take().unwrap());
-        let mut line = String::new();
         // Said once signals are heeded. Nobody writes to the pipe.
-        said.read_line(&mut line).unwrap();
-        assert!(line.starts_with("dbcache: "), "{line}");
-        child.signal("TERM");
-        let ran = child.ended();
-        let mut rest = String::new();
-        said.read_to_string(&mut rest).unwrap();
-        assert!(ran.code == Some(code) && !rest.contains("Error: "), "{end}: {ran:?}\n{rest}");
+        let ran = signalled_after(directory.path(), &line, "dbcache: ", "TERM");
+        assert_eq!(ran.code, Some(code), "{end}: {ran:?}");
     }
 }
 

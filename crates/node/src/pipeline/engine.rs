@@ -530,13 +530,13 @@ enum Reached {
     Stopped,
 }
 
-/// Bitcoin Core before 0.15 wrote height and coinbase flag of a transaction only when its last coin was spent, and height 0
-/// for its other coins. No spendable coin has height 0.
+/// Whether a coin of undo data lacks its height and coinbase flag. Bitcoin Core before 0.15 wrote them only with the last
+/// coin of a transaction that was spent, and height 0 with the others. No coin that can be spent has height 0.
 pub(crate) fn lacks_height(coin: &[u8]) -> bool {
     coin.first().is_some_and(|code| *code < 2)
 }
 
-/// What is wrong with a coin of undo data whose height cannot be known; the outpoint comes after it.
+/// Message for a coin of undo data whose height is unknown. The outpoint follows it.
 pub(crate) const NO_HEIGHT: &str = "undo data of Bitcoin Core before 0.15 lacks the height of";
 /// Maximum number of outputs of a block. Source: Bitcoin Core b88bffe, coins.cpp, `MAX_OUTPUTS_PER_BLOCK`.
 const OUTPUTS_MAX: u32 = 4_000_000 / (4 * 9);

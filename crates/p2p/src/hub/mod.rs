@@ -251,16 +251,21 @@ impl Hub {
         given.fold(Permissions::NONE, Permissions::and)
     }
 
+    /// The whitelist's permissions for an outbound peer at this address: none if the user did not name the peer. Source:
+    /// Bitcoin Core b88bffe, `ConnectNode`.
+    fn outbound_permissions(&self, kind: Kind, remote: &NetAddress) -> Permissions {
+        if let Kind::Manual(_) = kind { self.permissions_of(remote, false) } else { Permissions::NONE }
+    }
+
     /// The connection of [`Action::Dial`] was made.
     pub fn connected(&mut self, id: PeerId, now: Now) {
         let Some(dial) = self.outbound.made(&mut self.context, &mut self.addresses, id, now) else { return };
         let magic = self.context.config.network.magic;
         let transport =
             if dial.v2 { Transport::v2_initiator(magic, &mut self.context.rng) } else { Transport::v1(magic) };
-        // Peers that the user did not name have none, whatever their address. Source: Bitcoin Core b88bffe, `ConnectNode`.
-        let permissions = match (dial.kind, &dial.target) {
-            (Kind::Manual(_), Target::Peer(remote)) => self.permissions_of(&remote.address, false),
-            _ => Permissions::NONE,
+        let permissions = match &dial.target {
+            Target::Peer(remote) => self.outbound_permissions(dial.kind, &remote.address),
+            Target::Name(..) => Permissions::NONE,
         };
         self.insert(id, dial.kind, dial.target, transport, permissions, now);
         if let Some(peer) = self.context.peers.get_mut(&id).filter(|_| dial.v2) {
@@ -271,15 +276,10 @@ impl Hub {
     /// The name of an outbound peer led to this address. A proxy looks names up itself: then it is the proxy's.
     /// Source: Bitcoin Core b88bffe, `ConnectNode`.
     pub fn note_remote(&mut self, id: PeerId, remote: SocketAddr) {
-        let Some(Peer { target: target @ Target::Name(..), kind, .. }) = self.context.peers.get(&id) else { return };
-        if self.context.config.proxy_of(target).is_some() {
-            return;
-        }
+        let direct = self.context.peers.get(&id).filter(|peer| self.context.config.proxy_of(&peer.target).is_none());
+        let Some(Peer { target: Target::Name(..), kind, .. }) = direct else { return };
         let remote = PeerAddress { address: NetAddress::from_ip(remote.ip()), port: remote.port() };
-        let permissions = match kind {
-            Kind::Manual(_) => self.permissions_of(&remote.address, false),
-            _ => Permissions::NONE,
-        };
+        let permissions = self.outbound_permissions(*kind, &remote.address);
         self.context.peers.get_mut(&id).into_iter().for_each(|peer| peer.set_remote(remote, permissions));
     }
 

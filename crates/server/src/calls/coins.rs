@@ -171,22 +171,18 @@ fn get_tx_out_set_info(context: &Context, args: &Args<'_>) -> Result<Json, RpcEr
         }
         wanted = Some(by_hash_or_height(&live, args.get(1))?);
     }
-    if use_index && has_index {
-        let is_ready = is_index_ready(context, &live, IndexKind::CoinStats)?;
-        if let Some(id) = wanted.filter(|_| !is_ready) {
-            check_reached(&live, id)?;
-        }
-        if hash != SetHash::Serialized {
-            let id = match wanted {
-                Some(id) => id,
-                // The tip has a row once it is committed.
-                None => context.ask(|quiet| {
-                    quiet.flush()?;
-                    Ok(quiet.tip().0)
-                })?,
-            };
-            return set_at(&live, id, hash);
-        }
+    if use_index && has_index && hash != SetHash::Serialized {
+        let id = match wanted {
+            Some(id) => {
+                if !is_index_ready(context, &live, IndexKind::CoinStats)? {
+                    check_reached(&live, id)?;
+                }
+                id
+            }
+            // The tip has a row once it is committed.
+            None => context.committed_tip()?,
+        };
+        return set_at(&live, id, hash);
     }
     let at = snapshot(context, &live)?;
     let info = set_info(&at.coins, hash, threads(context, &live))?;

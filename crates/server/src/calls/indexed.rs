@@ -20,10 +20,7 @@ pub(crate) fn is_index_ready(context: &Context, live: &Live, kind: IndexKind) ->
     if !context.program.is_served && context.handle.is_initial_download(live) {
         return Ok(false);
     }
-    let tip = context.ask(|quiet| {
-        quiet.flush()?;
-        Ok(quiet.tip().0)
-    })?;
+    let tip = context.committed_tip()?;
     // Blocks that were connected since then are not waited for.
     Ok(live.indexed_tip(kind)?.is_some_and(|best| live.index.headers().is_ancestor(tip, best)))
 }

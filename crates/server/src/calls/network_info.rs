@@ -94,7 +94,7 @@ fn service_names(offered: u64) -> Json {
     bits.map(|bit| Json::from(name(bit))).collect::<Vec<_>>().into()
 }
 
-/// Of fewer peers there is none. Source: Bitcoin Core b88bffe, `TimeOffsets::Median`.
+/// With fewer peers the median is not computed, and 0 is shown. Source: Bitcoin Core b88bffe, `TimeOffsets::Median`.
 const OFFSETS_MIN: usize = 5;
 
 /// The median of the clocks of peers, in seconds ahead of ours.

@@ -83,7 +83,9 @@ fn automatic_peers_are_eight_in_distinct_groups() {
 fn a_peer_named_by_its_host_has_an_address() {
     const NAME: &str = "node.example:18444";
     let at = |address: [u8; 4]| PeerAddress { address: NetAddress::V4(address), port: 18444 };
-    let (own, near, elsewhere) = (at([8, 9, 1, 1]), at([8, 9, 2, 2]), at([20, 1, 1, 1]));
+    let own = at([8, 9, 1, 1]);
+    let near = at([8, 9, 2, 2]);
+    let elsewhere = at([20, 1, 1, 1]);
     for is_proxied in [false, true] {
         let whitelist = vec![crate::permissions::PermittedNet::parse("noban,out@8.9.1.1").unwrap()];
         let proxy = is_proxied.then(|| "127.0.0.1:9050".to_owned());
